@@ -11,7 +11,7 @@ import numpy as np
 from sweeper.engine.compilation.ahead import Kernel
 from sweeper.engine.folding import fold, folded
 from sweeper.engine.fuse import Loop, scratch_outputs
-from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, index_between, listed
+from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, layout_of, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain, room
 
@@ -52,7 +52,7 @@ class Evaluation:
         self._before = before
         self._same: dict[frozenset[str], bool] = {}
         self.columns: dict[str, np.ndarray] = {}
-        self._distinct: dict[frozenset[str], Combinations] = {}
+        self._layout = layout_of(domain)
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], Index] = {}
         self._listed: Listed | None = None
@@ -73,9 +73,7 @@ class Evaluation:
 
     def distinct(self, needs: frozenset[str]) -> Combinations:
         """Distinct combinations of some columns over the domain."""
-        if needs not in self._distinct:
-            self._distinct[needs] = Combinations(self.domain, needs)
-        return self._distinct[needs]
+        return self._layout.combinations(needs)
 
     def column(self, name: str) -> np.ndarray:
         """Entries of a column, at its origin."""
@@ -130,7 +128,7 @@ class Evaluation:
     def settled(self) -> "Evaluation":
         """This evaluation as one to come after: what fewer combinations have than there are points."""
         self._before = None
-        for known in (self._at_points, self._indices, self._distinct, self._same):
+        for known in (self._at_points, self._indices, self._same):
             known.clear()
         self._listed = None
         self.columns = {name: values for name, values in self.columns.items() if 2 * len(values) <= self._count}
@@ -150,8 +148,7 @@ class Evaluation:
             if folding >= 0:
                 index = replace(self.index(needs, (parent, -1)), numbers=self._folds[folding])
             else:
-                child = Combinations(self.domain, None) if needs is None else self.distinct(needs)
-                index = index_between(child, self.distinct(parent))
+                index = self._layout.index(needs, parent)
                 if needs is None and self._listed is not None:
                     index = index_at(self._listed, index)
             self._indices[needs, origin] = index
@@ -224,7 +221,7 @@ class Evaluation:
         self._at_points.update(self._called(stage, (self._count,), indices, values))
 
     def _called(
-        self, stage: Stage, sizes: Sequence[int], indices: Sequence[Index], values: Sequence[np.ndarray]
+        self, stage: Stage, sizes: tuple[int, ...], indices: Sequence[Index], values: Sequence[np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Outputs of a stage's loop over the combinations of parts of these sizes."""
         program = self.program

@@ -8,10 +8,11 @@ fast ones add together are two short lists.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
+from sweeper.engine.forms import Form
 from sweeper.engine.space import Domain, room
 from sweeper.kernels.numbering import write_sums, write_taken
 
@@ -19,28 +20,32 @@ SLOW = 16
 """A step of the outer loop of a stage costs about as much as so many of the inner one."""
 
 
+LAYOUTS = 16
+"""Layouts that are kept: a study has one for each of its structures, and for the edges of its chunks."""
+
 NOTHING = np.zeros(1, np.uint32)
 """What no part adds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """Distinct combinations of some columns over a domain; None: every point is a combination of its own."""
+    """Distinct combinations of some columns over a domain whose factors have these forms; None: every point is a
+    combination of its own."""
 
-    domain: Domain
+    forms: tuple[Form, ...]
     needs: frozenset[str] | None
 
     @cached_property
     def rows(self) -> tuple[np.ndarray, ...]:
         """Per factor, a row that has each of its combinations."""
-        return tuple(factor.rows_of(self.needs) for factor in self.domain)
+        return tuple(form.rows_of(self.needs) for form in self.forms)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Combinations of every factor."""
         return tuple(map(len, self.rows))
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Combinations."""
         return math.prod(self.sizes)
@@ -69,7 +74,7 @@ class Index:
     @property
     def all(self) -> np.ndarray:
         """Where every combination lies."""
-        index = self.halves(0)[1]
+        index = total(self.sizes, self.steps)
         return index if self.numbers is None else self.numbers[index]
 
     def taken(self, values: np.ndarray) -> np.ndarray:
@@ -121,10 +126,43 @@ def strides(sizes: Sequence[int]) -> list[int]:
 def index_between(child: Combinations, parent: Combinations) -> Index:
     """For every combination of the child, the combination of fewer columns, the parent, that it belongs to."""
     steps = [
-        factor.numbers_of(child.needs, parent.needs) * np.uint32(stride) if size > 1 else None
-        for factor, size, stride in zip(child.domain, parent.sizes, strides(parent.sizes), strict=True)
+        form.numbers_of(child.needs, parent.needs) * np.uint32(stride) if size > 1 else None
+        for form, size, stride in zip(child.forms, parent.sizes, strides(parent.sizes), strict=True)
     ]
     return Index(child.sizes, tuple(steps))
+
+
+class Layout:
+    """Combinations of columns over domains whose factors have some forms, and where they lie among each other."""
+
+    def __init__(self, forms: tuple[Form, ...]) -> None:
+        self._forms = forms
+        self._combinations: dict[frozenset[str] | None, Combinations] = {}
+        self._indices: dict[tuple[frozenset[str] | None, frozenset[str]], Index] = {}
+
+    def combinations(self, needs: frozenset[str] | None) -> Combinations:
+        """Distinct combinations of some columns; None: every point."""
+        if needs not in self._combinations:
+            self._combinations[needs] = Combinations(self._forms, needs)
+        return self._combinations[needs]
+
+    def index(self, child: frozenset[str] | None, parent: frozenset[str]) -> Index:
+        """For every combination of some columns, where that of fewer columns lies to which it belongs."""
+        if (child, parent) not in self._indices:
+            found = index_between(self.combinations(child), self.combinations(parent))
+            self._indices[child, parent] = found
+        return self._indices[child, parent]
+
+
+def layout_of(domain: Domain) -> Layout:
+    """Layout of a domain; those of the last domains are kept, if their forms are."""
+    forms = tuple(factor.form for factor in domain)
+    return _kept_layout(forms) if all(form.is_small for form in forms) else Layout(forms)
+
+
+@lru_cache(LAYOUTS)
+def _kept_layout(forms: tuple[Form, ...]) -> Layout:
+    return Layout(forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +181,7 @@ class Listed:
 
 def listed(points: np.ndarray, domain: Domain) -> Listed:
     """Points by their numbers in a domain."""
-    sizes = [factor.size for factor in domain]
+    sizes = tuple(factor.size for factor in domain)
     slow = fast_parts(sizes)
     high, low = np.divmod(points, math.prod(sizes[slow:]))
     return Listed(slow, high.astype(np.uint32), low.astype(np.uint32))
@@ -156,7 +194,8 @@ def index_at(points: Listed, whole: Index) -> Index:
     return Index((points.count,), (sums,))
 
 
-def fast_parts(sizes: Sequence[int]) -> int:
+@lru_cache(1024)
+def fast_parts(sizes: tuple[int, ...]) -> int:
     """How many of the parts to leave to the outer loop: the inner one is to be long, and both lists short."""
     counts = [(math.prod(sizes[:slow]), math.prod(sizes[slow:])) for slow in range(len(sizes) + 1)]
     return min(range(len(counts)), key=lambda slow: SLOW * counts[slow][0] + counts[slow][1])

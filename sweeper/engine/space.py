@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.engine.forms import Form, form_of
 from sweeper.kernels.numbering import write_cycle, write_digits
 
 FACTORS = 4096
@@ -69,68 +70,33 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Columns that vary together over `size` rows; `codes[column]` says which value each row has.
-
-    What it tells of combinations it remembers; None stands for every row as a combination of its own.
-    """
+    """Columns that vary together over `size` rows; `codes[column]` says which value each row has."""
 
     codes: dict[str, np.ndarray]
     size: int
-    _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _parts: dict[frozenset[str], Any] = field(default_factory=dict, repr=False)
 
-    def distinct(self, columns: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct combinations of some columns: one row that has each, and for every row the combination's number."""
-        own = columns.intersection(self.codes)
-        pair: tuple[np.ndarray, np.ndarray] | None = self._memo.get(own)
-        if pair is None:
-            pair = self._memo[own] = _distinct([self.codes[name] for name in sorted(own)], self.size)
-        return pair
-
-    def rows_of(self, columns: frozenset[str] | None) -> np.ndarray:
-        """A row that has each combination of some columns."""
-        return np.arange(self.size) if columns is None else self.distinct(columns)[0]
-
-    def numbers_of(self, child: frozenset[str] | None, parent: frozenset[str] | None) -> np.ndarray:
-        """For each combination of some columns, the (unsigned) number of that of fewer columns that it belongs to."""
-        key = tuple(columns and columns.intersection(self.codes) for columns in (child, parent))
-        found: np.ndarray | None = self._memo.get(key)
-        if found is None:
-            rows = self.rows_of(child)
-            numbers = rows if parent is None else self.distinct(parent)[1][rows]
-            found = self._memo[key] = numbers.astype(np.uint32)
-        return found
+    @cached_property
+    def form(self) -> Form:
+        """Which rows agree in which columns."""
+        return form_of(self.codes, self.size)
 
     def split(self, columns: frozenset[str]) -> "list[tuple[dict[str, int], np.ndarray, Factor]]":
         """Rows that share the values of some columns: the codes of these values, the rows, and a factor of them."""
         own = columns.intersection(self.codes)
-        key = "split", own
-        if key not in self._memo:
-            self._memo[key] = list(self._split(own))
-        parts: list[tuple[dict[str, int], np.ndarray, Factor]] = self._memo[key]
+        if own not in self._parts:
+            self._parts[own] = list(self._split(own))
+        parts: list[tuple[dict[str, int], np.ndarray, Factor]] = self._parts[own]
         return parts
 
     def _split(self, columns: frozenset[str]) -> "Iterator[tuple[dict[str, int], np.ndarray, Factor]]":
-        first, number = self.distinct(columns)
+        first, number = self.form.distinct(columns)
         for index, row in enumerate(first):
             rows = np.flatnonzero(number == index)
             part = self
             if len(first) > 1:
                 part = Factor({name: codes[rows] for name, codes in self.codes.items()}, len(rows))
             yield {name: int(self.codes[name][row]) for name in sorted(columns)}, rows, part
-
-
-def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-    if not codes or size == 1:
-        return np.zeros(1, np.int64), np.zeros(size, np.int64)
-    key = codes[0].astype(np.int64)
-    for more in codes[1:]:
-        key = key * (int(more.max(initial=0)) + 1) + more
-        _, key = np.unique(key, return_inverse=True)
-    _, rows, inverse = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(rows)
-    number = np.empty(len(rows), np.int64)
-    number[order] = np.arange(len(rows))
-    return rows[order], number[inverse]
 
 
 Domain = tuple[Factor, ...]

@@ -92,7 +92,9 @@ class Combination:
     def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """Points that differ in what the varied numbers depend on, and to which of them each point belongs."""
         (listed,) = self.grid.listing(self.points)
-        return listed.distinct(frozenset(name for name, column in self.grid.columns.items() if len(column.values) > 1))
+        return listed.form.distinct(
+            frozenset(name for name, column in self.grid.columns.items() if len(column.values) > 1)
+        )
 
     @cached_property
     def values(self) -> np.ndarray:
