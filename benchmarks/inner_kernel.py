@@ -21,7 +21,7 @@ from sweeper.engine.evaluation import Evaluation
 from sweeper.engine.program import Stage
 from sweeper.kernels.codes import REASONS
 from sweeper.planning.columns import STRUCTURE
-from sweeper.planning.modes import TILE_POINTS
+from sweeper.planning.modes import FEW_POINTS
 from sweeper.planning.plan import Plan
 
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -80,7 +80,7 @@ def inner(plan: Plan) -> Inner:
     """The last stages of a study's first program over its first tile, with everything before them evaluated."""
     grid = plan.grids[0]
     names = [name for name in (*STRUCTURE, "placement") if name in grid.columns]
-    tile = next(grid.tiles(range(len(grid.axes)), [(0, size) for size in grid.sizes], TILE_POINTS))
+    tile = next(grid.tiles(range(len(grid.axes)), [(0, size) for size in grid.sizes], FEW_POINTS))
     for name in names:
         axis = grid.columns[name].axis
         tile[axis] = (tile[axis][0], tile[axis][0] + 1)

@@ -35,6 +35,15 @@ MOST = 0.6
 """Share of the points from which on evaluating all of them takes no longer than finding each one's inputs."""
 
 
+def largest_B(program: Program, domain: Domain) -> int:
+    """Bytes of all columns that the stages of a program keep over a domain, if no two combinations are alike."""
+    layout = layout_of(domain)
+    return 8 * sum(
+        layout.combinations(stage.needs).count * sum(math.prod(program.shapes[name]) for name in stage.fusion.kept)
+        for stage in program.stages
+    )
+
+
 class Evaluation:
     """Columns of one program over one domain, computed stage by stage.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible
+from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible, largest_B
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
 from sweeper.inputs.amounts import impossible_amounts
@@ -187,6 +187,10 @@ class Columns:
         for parts in itertools.product(*groups):
             program = self.program(grid, _named(grid, (codes for codes, _, _ in parts)), tuple(wanted))
             yield program, tuple(factor for _, _, factor in parts), np.ix_(*(rows for _, rows, _ in parts))
+
+    def largest_B(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> int:
+        """Bytes of what evaluating columns over a domain would keep if no two combinations were alike."""
+        return sum(largest_B(program, part) for program, part, _ in self._parts(grid, domain, wanted))
 
     def _evaluated(self, program: Program, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:
         """Columns over every point of a domain, by one program."""

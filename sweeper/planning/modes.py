@@ -30,9 +30,10 @@ from sweeper.planning.tried import INFEASIBLE_COUNTS, counted, judged, told
 from sweeper.study.output import PERTURBED, StudyOutput
 from sweeper.study.study import Study
 
-TILE_POINTS = 1 << 18
-"""Points evaluated at a time: enough that Python between the kernels costs little, and few enough that arrays of a
-graph at every one of them fit. Four times as many make scalars half as fast again, and take four times the memory."""
+TILE_POINTS, FEW_POINTS = 1 << 20, 1 << 18
+"""Points evaluated at a time, so many that Python between the kernels costs little, and fewer of those at which arrays
+of a graph would take more than `TILE_B` bytes if each differed: four times as few take a quarter more time."""
+TILE_B = 1 << 30
 KNOWN_DESIGNS = 3
 """Last designs found in a chunk, from which its next search also starts."""
 OPTIMIZED_ROWS, PERTURBED_ROWS = 8, 2
@@ -49,6 +50,10 @@ class Rows(NamedTuple):
     numbers: np.ndarray
     values: dict[str, np.ndarray]
     tried: np.ndarray
+
+
+Evaluated = Callable[[Ranges, int], Rows]
+"""Rows of a tile, given the number of its first point within the box."""
 
 
 class Wanted(Protocol):
@@ -82,34 +87,41 @@ class Wanted(Protocol):
 def every_point(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """All points."""
 
-    def evaluated(tile: Ranges) -> Rows:
+    def evaluated(tile: Ranges, first: int) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
         reasons = values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
-        return Rows(np.arange(len(reasons)), values, counted(reasons[None], wanted.reasons)[0])
+        return Rows(np.arange(first, first + len(reasons)), values, counted(reasons[None], wanted.reasons)[0])
 
-    return _tiled(grid, ranges, evaluated)
+    return _tiled(columns, wanted, grid, ranges, evaluated)
 
 
 def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """All points that can run."""
 
-    def evaluated(tile: Ranges) -> Rows:
+    def evaluated(tile: Ranges, first: int) -> Rows:
         points, values, reasons = columns.feasible(grid, grid.slice(tile), wanted.all_columns)
         known = judged(values, wanted.certain_columns, wanted.study.constraints)
         tried = counted(reasons[None], wanted.reasons)[0] + counted(known[None], wanted.reasons)[0]
         tried[0] -= len(known)
         kept = known == 0.0
-        return Rows(points[kept], {name: each[kept] for name, each in values.items()}, tried)
+        return Rows(first + points[kept], {name: each[kept] for name, each in values.items()}, tried)
 
-    return _tiled(grid, ranges, evaluated)
+    return _tiled(columns, wanted, grid, ranges, evaluated)
 
 
-def _tiled(grid: Grid, ranges: Ranges, evaluated: Callable[[Ranges], Rows]) -> Rows:
-    """Rows of a chunk, a tile at a time; a tile numbers its own points."""
+def _at_a_time(columns: Columns, names: Sequence[str], grid: Grid, ranges: Ranges) -> int:
+    """Points of a chunk at which to evaluate some columns at a time."""
+    tile = next(grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS))
+    fit = columns.largest_B(grid, grid.slice(tile), names) <= TILE_B
+    return TILE_POINTS if fit else min(FEW_POINTS, TILE_POINTS)
+
+
+def _tiled(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges, evaluated: Evaluated) -> Rows:
+    """Rows of a chunk, a tile at a time."""
     parts = []
-    for tile in grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS):
-        part = evaluated(tile)
-        parts.append(part._replace(numbers=grid.ranges_first(tile) + part.numbers))
+    points = _at_a_time(columns, wanted.all_columns, grid, ranges)
+    for tile in grid.tiles(range(len(grid.axes)), ranges, points):
+        parts.append(evaluated(tile, grid.ranges_first(tile)))
     return _joined(parts)
 
 
@@ -125,7 +137,7 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
     """The first point of every search, with quantiles of the columns over those of its points that can run; a search
     of which none can has the reason of its first point."""
     parts = []
-    for rows, tiles in _searches(grid, ranges):
+    for rows, tiles in _searches(grid, ranges, _at_a_time(columns, wanted.all_columns, grid, ranges)):
         evaluated = [columns.over(grid, grid.slice(tile), wanted.all_columns) for tile in tiles]
         values = {name: np.concatenate([part[name] for part in evaluated]) for name in wanted.all_columns}
         reasons = judged(values, wanted.certain_columns, wanted.study.constraints).reshape(-1, grid.searched)
@@ -144,11 +156,11 @@ def quantiles(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> R
     return _joined(parts)
 
 
-def _searches(grid: Grid, ranges: Ranges) -> Iterator[tuple[Ranges, list[Ranges]]]:
-    """Runs of searches, and each in tiles: of several searches, or of a part of one."""
+def _searches(grid: Grid, ranges: Ranges, points: int) -> Iterator[tuple[Ranges, list[Ranges]]]:
+    """Runs of searches, and each in tiles of at most so many points: of several searches, or of a part of one."""
     swept, searched = range(grid.swept), range(grid.swept, len(grid.axes))
-    for rows in grid.tiles(swept, ranges, max(1, TILE_POINTS // grid.searched)):
-        yield rows, list(grid.tiles(searched, rows, TILE_POINTS))
+    for rows in grid.tiles(swept, ranges, max(1, points // grid.searched)):
+        yield rows, list(grid.tiles(searched, rows, points))
 
 
 def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
@@ -161,10 +173,11 @@ def winners(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Row
 def kept_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Kept:
     """What searches keep: several whole ones, or a part of one."""
     searched = range(grid.swept, len(grid.axes))
+    points = _at_a_time(columns, wanted.searched_columns, grid, ranges)
     if all(ranges[axis] == (0, grid.sizes[axis]) for axis in searched):
-        runs = [(tiles, len(tiles) == 1) for _, tiles in _searches(grid, ranges)]
+        runs = [(tiles, len(tiles) == 1) for _, tiles in _searches(grid, ranges, points)]
     else:
-        runs = [(list(grid.tiles(searched, ranges, TILE_POINTS)), False)]
+        runs = [(list(grid.tiles(searched, ranges, points)), False)]
     found = [[_search(columns, wanted, grid, tile, whole) for tile in tiles] for tiles, whole in runs]
     return joined_searches([best_of(wanted.study.output, parts) for parts in found])
 
@@ -182,15 +195,15 @@ def winning(columns: Columns, wanted: Wanted, grid: Grid, found: Kept) -> Rows:
 def _only_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """The same of searches of one point each, which they keep whatever it is: it is evaluated once."""
 
-    def evaluated(tile: Ranges) -> Rows:
+    def evaluated(tile: Ranges, first: int) -> Rows:
         values = columns.over(grid, grid.slice(tile), wanted.all_columns)
         goals = (objective.column for objective in wanted.study.objectives)
         counts = counted(judged(values, goals, wanted.study.constraints)[:, None], wanted.reasons)
         values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
         values[INFEASIBLE_COUNTS] = np.array([told(each, wanted.reasons) for each in counts], object)
-        return Rows(np.arange(len(counts)), values, counts.sum(axis=0))
+        return Rows(np.arange(first, first + len(counts)), values, counts.sum(axis=0))
 
-    return _tiled(grid, ranges, evaluated)
+    return _tiled(columns, wanted, grid, ranges, evaluated)
 
 
 def _search(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, whole: bool) -> Kept:

@@ -145,7 +145,8 @@ def dataset_rows(
     arrays = []
     for column in schema:
         if column.name == "point_id":
-            arrays.append(pa.array(points.numbers + points.grid.offset))
+            offset = points.grid.offset
+            arrays.append(pa.array(points.numbers + offset if offset else points.numbers))
         elif column.name == "feasible":
             arrays.append(pa.array(reasons == 0))
         elif column.name == "infeasible_reason":

@@ -14,7 +14,7 @@ from sweeper.kernels.models import HOPED
 from sweeper.planning import chunks, modes
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.kept import as_table, from_table, merged
-from sweeper.planning.modes import MODES, Rows, kept_points, winning
+from sweeper.planning.modes import MODES, TILE_B, Rows, kept_points, winning
 from sweeper.planning.tried import INFEASIBLE_COUNTS
 from sweeper.study.output import Objective, StudyOutput
 from tests.support.plain_search import Point, band_row, counts, judged, kept, same
@@ -63,6 +63,10 @@ class Table:
         if {*HOPED} <= {*wanted}:
             points = [hoped(point) for point in points]
         return {name: np.array([point[name] for point in points]) for name in wanted}
+
+    def largest_B(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> int:
+        """Room for everything: too much in every third box."""
+        return 2 * TILE_B if len(self.points[grid.offset]) % 3 == 0 else 0
 
     def hopes(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> bool:
         """Whether something stands in for what is lengthy: in every other box."""
@@ -139,6 +143,7 @@ def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(best_first, "FIRST", 1)
     if request.param is not None:
         monkeypatch.setattr(modes, "TILE_POINTS", request.param)
+        monkeypatch.setattr(modes, "FEW_POINTS", (request.param + 1) // 2)
         monkeypatch.setattr(chunks, "CHUNK_POINTS", 2 * request.param + 1)
         monkeypatch.setattr(chunks, "CHUNK_ROWS", 2 * request.param)
         monkeypatch.setattr(chunks, "LEAST_POINTS", 1)
