@@ -63,7 +63,8 @@ def graph_columns(
     divisible = not workload.partitions[partitioning] and all(kernel.phase == "forward" for kernel in workload.kernels)
     yield constant("divisible_graph", float(divisible), "", "1 if pipeline stages may share the graph")
     symbols = graph_arrays.dimension_symbols(workload)
-    dimensions = remembered(graph_arrays.dimensions(workload).evaluate)
+    fields = cache(partial(graph_arrays.dimensions, workload))
+    dimensions = remembered(lambda values, n: fields().evaluate(values, n))
     yield replace(depending("kernel_dims", symbols, dimensions), about="dimensions of every kernel", array=True)
     for name, (column, unit, about) in graph_arrays.SCALARS.items():
         expression = workload.scalars[name]

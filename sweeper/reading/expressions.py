@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from sweeper.reading.steps import (
     Comparing,
     ExpressionError,
     Operand,
+    Part,
     Steps,
+    Symbol,
     all_true,
     any_true,
     largest,
@@ -64,12 +66,19 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Any]]] = {
 """Functions by name, with the smallest and largest number of arguments."""
 
 
-class Parsed(NamedTuple):
-    """Tree of an expression, the steps that compute it, and where among them its value lies."""
+@dataclass(frozen=True)
+class Parsed:
+    """Tree of an expression, what it computes, and the symbols in it."""
 
     tree: ast.expr
-    steps: Steps
-    place: int
+    part: Part
+    symbols: frozenset[str]
+
+    @cached_property
+    def steps(self) -> tuple[Steps, int]:
+        """Steps that compute it alone, and where among them its value lies."""
+        steps = Steps()
+        return steps, steps.added(self.part, {})
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class Expression:
     """Names that `evaluate` needs; `a.b` is one name."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "symbols", _parse(self.text).steps.symbols)
+        object.__setattr__(self, "symbols", _parse(self.text).symbols)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Expression, (self.text,)
@@ -100,13 +109,14 @@ class Expression:
         Returns an array if any used value is one, else a float or a bool. Division by zero gives inf or nan.
         Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
         """
-        _, steps, place = _parse(self.text)
+        steps, place = _parse(self.text).steps
         result = np.asarray(steps.evaluate(values)[place])
         return result if result.ndim else result.item()
 
     def written(self, steps: Steps, defined: Mapping[str, int]) -> int:
         """Place of the value, as a number, among steps of others; names that are `defined` there are not looked up."""
-        return _number(_parse(self.text).tree, steps, defined, 1)
+        part = _parse(self.text).part
+        return steps.number(steps.added(part, defined), part)
 
     def moved_by(self, zeros: Collection[str]) -> frozenset[str] | None:
         """Symbols on which the value depends where some of them are 0, and do not count; None if it is 0 itself.
@@ -191,8 +201,8 @@ def _parse(text: str) -> Parsed:
         raise ExpressionError(message, max((fault.offset or 1) - 1, 0)) from None
     except (ValueError, MemoryError, RecursionError):
         raise ExpressionError(f"cannot read {brief(clean)}") from None
-    steps = Steps()
-    return Parsed(tree, steps, _written(tree, steps, {}))
+    symbols: set[str] = set()
+    return Parsed(tree, _part(tree, symbols), frozenset(symbols))
 
 
 _SLIPS = {"=<": "<=", "=>": ">=", "<>": "!=", "&&": "and", "||": "or", "≤": "<=", "≥": ">="}
@@ -251,42 +261,37 @@ def _moved_by(node: ast.expr, zeros: Collection[str]) -> frozenset[str] | None:
     return None if vanishes else frozenset().union(*kept)
 
 
-def _written(node: ast.expr, steps: Steps, defined: Mapping[str, int], depth: int = 1) -> int:
-    """Place of the value of a node among the steps that compute it; refuses what is not in the grammar."""
+def _part(node: ast.expr, symbols: set[str], depth: int = 1) -> Part:
+    """What a node computes; refuses what is not in the grammar, and collects the symbols."""
     if depth > MAX_DEPTH:
         raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", offset_of(node))
 
-    def numbers(*children: ast.expr) -> list[int]:
-        return [_number(child, steps, defined, depth + 1) for child in children]
+    def applied(operation: Callable[..., Any], *operands: ast.expr) -> Part:
+        return Part(operation, tuple([_part(operand, symbols, depth + 1) for operand in operands]), node)
 
     name = _name(node)
     if name:
         if name in FUNCTIONS:
             raise ExpressionError(f"{name} is a function; call it as {name}(...)", offset_of(node))
-        return defined[name] if name in defined else steps.symbol(name, offset_of(node))
+        symbols.add(name)
+        return Part(Symbol(name), (), node)
     if isinstance(node, ast.Constant):
-        return steps.constant(_constant(node))
+        return Part(_constant(node), (), node)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         if isinstance(node.op, ast.Pow) and _beyond(node.right, MAX_POWER):
             raise ExpressionError(f"an exponent beyond {MAX_POWER}", offset_of(node.right))
-        return steps.step(_BINARY[type(node.op)], *numbers(node.left, node.right))
+        return applied(_BINARY[type(node.op)], node.left, node.right)
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-        return steps.step(_UNARY[type(node.op)], *numbers(node.operand))
+        return applied(_UNARY[type(node.op)], node.operand)
     if isinstance(node, ast.BoolOp):
-        return steps.step(all_true if isinstance(node.op, ast.And) else any_true, *numbers(*node.values))
+        return applied(all_true if isinstance(node.op, ast.And) else any_true, *node.values)
     if isinstance(node, ast.Compare) and COMPARISONS.issuperset(map(type, node.ops)):
-        sides = [_written(side, steps, defined, depth + 1) for side in (node.left, *node.comparators)]
-        return steps.step(Comparing(tuple(map(type, node.ops)), node), *sides)
+        return applied(Comparing(tuple(map(type, node.ops)), node), node.left, *node.comparators)
     if isinstance(node, ast.Call):
-        return steps.step(_function(node), *numbers(*node.args))
+        return applied(_function(node), *node.args)
     what = brief(ast.unparse(node))
     raise ExpressionError(f"{what} is not allowed; use numbers, names, + - * / // % **, comparisons, "
                           f"and, or, not, {', '.join(FUNCTIONS)}", offset_of(node))  # fmt: skip
-
-
-def _number(node: ast.expr, steps: Steps, defined: Mapping[str, int], depth: int) -> int:
-    """Place of the value of a node that must be a number."""
-    return steps.number(_written(node, steps, defined, depth), node)
 
 
 def _beyond(node: ast.expr, limit: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,68 +129,78 @@ NUMBER, TRUTH, ANYTHING = range(3)
 """What a place holds: a number, a truth, or what may be text."""
 
 
-class Steps:
-    """Steps that compute some expressions; a *place* is that of a symbol, a constant or the result of a step.
+class Symbol(str):
+    """A name that is looked up."""
 
-    >>> steps = Steps()
-    >>> doubled = steps.step(np.multiply, steps.symbol("a", 0), steps.constant(2.0))
-    >>> steps.evaluate({"a": np.arange(3.0)})[doubled].tolist()
-    [0.0, 2.0, 4.0]
-    """
+
+class Part(NamedTuple):
+    """A part of an expression: a symbol, a number, a text, or an operation on other parts; and its node."""
+
+    computes: Symbol | str | float | Callable[..., Any]
+    operands: "tuple[Part, ...]"
+    node: ast.expr
+
+
+class Steps:
+    """Steps that compute some expressions; a *place* is that of a symbol, a constant or the result of a step."""
 
     def __init__(self) -> None:
         self._known: list[Any] = []
         self._kinds: list[int] = []
         self._fixed: dict[int, Any] = {}
         self._places: dict[Hashable, int] = {}
-        self._symbols: dict[str, tuple[int, int]] = {}
+        self._symbols: list[tuple[Symbol, int, ast.expr]] = []
         self._steps: list[tuple[int, Callable[..., Any], tuple[int, ...]]] = []
 
-    @property
-    def symbols(self) -> frozenset[str]:
-        """Names that are looked up."""
-        return frozenset(self._symbols)
+    def added(self, part: Part, defined: Mapping[str, int]) -> int:
+        """Place of what a part computes; names that are `defined` have a place already."""
+        computes = part.computes
+        if isinstance(computes, Symbol):
+            return defined[computes] if computes in defined else self._symbol(computes, part.node)
+        if isinstance(computes, str | float):
+            return self._constant(computes)
+        operands = [self.added(operand, defined) for operand in part.operands]
+        if not isinstance(computes, Comparing):
+            operands = [self.number(place, operand) for place, operand in zip(operands, part.operands)]
+        return self._step(computes, tuple(operands))
 
-    def symbol(self, name: str, offset: int) -> int:
-        """Place of what a name stands for."""
-        if name not in self._symbols:
-            self._symbols[name] = self._added(("symbol", name), ANYTHING, None), offset
-        return self._symbols[name][0]
+    def number(self, place: int, part: Part) -> int:
+        """Place of the same as a number."""
+        if self._kinds[place] == NUMBER:
+            return place
+        return self._step(as_float if self._kinds[place] == TRUTH else AsNumber(part.node), (place,))
 
-    def constant(self, value: float | str) -> int:
-        """Place of a number or a text."""
+    def fixed(self, place: int) -> Any:
+        """What lies at a place whatever the symbols are; None if it depends on them."""
+        return self._fixed.get(place)
+
+    def _symbol(self, name: Symbol, node: ast.expr) -> int:
+        if name not in self._places:
+            self._symbols.append((name, self._new(name, ANYTHING, None), node))
+        return self._places[name]
+
+    def _constant(self, value: float | str) -> int:
         key = "constant", repr(value)
         if key not in self._places:
             text = isinstance(value, str)
-            place = self._added(key, ANYTHING if text else NUMBER, np.asarray(value))
+            place = self._new(key, ANYTHING if text else NUMBER, np.asarray(value))
             if not text:
                 self._fixed[place] = value
         return self._places[key]
 
-    def step(self, operation: Callable[..., Any], *operands: int) -> int:
-        """Place of the result of an operation on what lies at some places."""
+    def _step(self, operation: Callable[..., Any], operands: tuple[int, ...]) -> int:
         key = operation, operands
         if key not in self._places:
             kind = TRUTH if operation in TRUTHS or isinstance(operation, Comparing) else NUMBER
             if self._fixed.keys() >= {*operands}:
                 with np.errstate(all="ignore"):
                     value = operation(*(self._known[place] for place in operands))
-                self._fixed[self._added(key, kind, value)] = value
+                self._fixed[self._new(key, kind, value)] = value
             else:
-                self._steps.append((self._added(key, kind, None), operation, operands))
+                self._steps.append((self._new(key, kind, None), operation, operands))
         return self._places[key]
 
-    def fixed(self, place: int) -> Any:
-        """What lies at a place whatever the symbols are; None if it depends on them."""
-        return self._fixed.get(place)
-
-    def number(self, place: int, node: ast.expr) -> int:
-        """Place of the same as a number; the node is the part of an expression that it is."""
-        if self._kinds[place] == NUMBER:
-            return place
-        return self.step(as_float if self._kinds[place] == TRUTH else AsNumber(node), place)
-
-    def _added(self, key: Hashable, kind: int, value: Any) -> int:
+    def _new(self, key: Hashable, kind: int, value: Any) -> int:
         place = self._places[key] = len(self._known)
         self._known.append(value)
         self._kinds.append(kind)
@@ -203,9 +213,9 @@ class Steps:
         number is needed.
         """
         known = self._known.copy()
-        for name, (place, offset) in self._symbols.items():
+        for name, place, node in self._symbols:
             if name not in values:
-                raise ExpressionError(unknown("name", name, values), offset)
+                raise ExpressionError(unknown("name", name, values), offset_of(node))
             value = np.asarray(values[name])
             known[place] = value if _is_text(value) else value.astype(np.float64, copy=False)
         with np.errstate(all="ignore"):

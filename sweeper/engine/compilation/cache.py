@@ -19,6 +19,8 @@ from sweeper.engine.compilation.own_files import own_directory
 from sweeper.errors import EnvironmentFault
 from sweeper.plugins import computing
 
+KERNELS = "sweeper.kernels"
+"""Package of our kernels; modules of plug-ins import it beside those of their own."""
 COMPILERS = ("numba", "llvmlite", "numpy")
 """Packages whose versions decide the machine code."""
 
@@ -78,7 +80,7 @@ def secret_path() -> Path:
 
 def kernel_hash() -> str:
     """Hex digest of the kernel sources, of the compiler's version, of the target and of the cache's format."""
-    parts = [FORMAT, source_hash("sweeper.kernels"), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
+    parts = [FORMAT, source_hash(KERNELS), platform.python_version(), os.environ.get("NUMBA_CPU_NAME", "")]
     parts += [f"{package} {version(package)}" for package in COMPILERS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -33,7 +33,7 @@ from numba.core import caching, dispatcher, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
-from sweeper.engine.compilation.cache import cache_dir, plugin_hash, secret_path
+from sweeper.engine.compilation.cache import KERNELS, cache_dir, plugin_hash, secret_path
 from sweeper.engine.compilation.numba_code import compiling, forget_inner, is_inner
 from sweeper.engine.compilation.numba_time import rarely_collecting, without_algebra
 from sweeper.engine.compilation.own_files import ADVICE, own_directory, read_own, write_own
@@ -125,6 +125,29 @@ class VerifiedFiles:
         return hmac.digest(_secret(SECRET), self._meaning + payload, "sha256")
 
 
+class Later:
+    """Stands for the cache of one of our functions until somebody asks something of it: there are eight hundred, of
+    which a process calls some, and each takes a quarter of a millisecond."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        _numba_caching(self._function)
+        return getattr(self._function._cache, name)
+
+
+_numba_caching = dispatcher.Dispatcher.enable_caching
+
+
+def _caching(self: Any) -> None:
+    """`Dispatcher.enable_caching`; others' sources may change before they are first called, ours are hashed already."""
+    if self.py_func.__module__.startswith(KERNELS):
+        self._cache = Later(self)
+    else:
+        _numba_caching(self)
+
+
 def is_compiled(function: Any) -> bool:
     """Whether a compiled function is in the cache, for calls from Python with some types, or cannot be."""
     files = getattr(function._cache, "_cache_file", None)
@@ -178,4 +201,5 @@ def _in_turn(compile_now: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
 
 caching.IndexDataCacheFile = VerifiedFiles
+dispatcher.Dispatcher.enable_caching = _caching  # type: ignore[method-assign]
 dispatcher.Dispatcher.compile = _in_turn(dispatcher.Dispatcher.compile)  # type: ignore[method-assign, assignment]

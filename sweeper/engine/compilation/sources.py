@@ -12,11 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.engine.compilation.cache import secret_path
+from sweeper.engine.compilation.cache import KERNELS, secret_path
 from sweeper.engine.compilation.own_files import own_directory, read_own, write_own
-
-KERNELS = "sweeper.kernels"
-"""Package that modules of plug-ins import beside those of their own."""
 
 
 class Reading(NamedTuple):
