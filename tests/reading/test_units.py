@@ -1,6 +1,8 @@
 """Quantities: exact conversion, and a clear refusal of everything else."""
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.reading.units import EXAMPLES, QuantityError, attribute_value, quantity, si
+from sweeper.library.library import builtin_specs
+from sweeper.reading.known_units import KNOWN
+from sweeper.reading.units import EXAMPLES, QuantityError, attribute_value, parsed, quantity, si
 from sweeper.words.attributes import Attribute
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES
@@ -52,6 +56,15 @@ from sweeper.words.system import ATTRIBUTES
 )
 def test_quantities_become_si(text: object, unit: str, number: float) -> None:
     assert quantity(text, unit) == number
+
+
+def test_known_units_are_what_pint_says() -> None:
+    assert {unit: (Fraction(factor), base) for unit, (factor, base) in KNOWN.items()} == {u: parsed(u) for u in KNOWN}
+
+
+def test_a_study_of_the_usual_units_does_not_wait_for_pint() -> None:
+    code = "import sys, sweeper, pathlib; sweeper.plan(pathlib.Path(sys.argv[1])); assert 'pint' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(builtin_specs() / "studies" / "dse80.yaml")], check=True)
 
 
 @pytest.mark.parametrize(
