@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 
 from sweeper.errors import UsageFault
-from sweeper.kernels.serving.load import Requests, Server, serve
+from sweeper.kernels.serving.load import Pass, Requests, Server, pass_s, serve
 from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import CHIP, Tier, prefixes_of
 from sweeper.serving.traffic import Arrivals
@@ -33,7 +33,8 @@ class Load:
     others that met the limits (1 without). Rates are of all replicas together, from the first arrival to the last
     token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
     `found`: share of the tokens of requests that need not pass when they are first admitted, by the tier that they are
-    in; empty where prompts have nothing in common.
+    in; empty where prompts have nothing in common. `unread`: tiers from which a token takes longer than
+    passing anew.
     """
 
     replicas: int
@@ -50,6 +51,7 @@ class Load:
     output_tokens_per_s_per_chip: float
     busy_share: float | None
     found: Mapping[str, float]
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def under_load(
     limits: Mapping[str, float] | None = None,
     tiers: Sequence[Tier] = (),
 ) -> Load:
-    """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in the `tiers` behind it.
+    """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in those `tiers` behind it
+    from which tokens come sooner than they pass anew.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache, for beginnings that the states of a model do not let
@@ -80,7 +83,9 @@ def under_load(
     """
     assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
-    prefixes = prefixes_of(asked.blocks, tiers, replica.token_B)
+    anew_s = passing_s(replica.timing, admission.budget, float(asked.prompts.mean()))
+    read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps < anew_s]
+    prefixes = prefixes_of(asked.blocks, read, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
         raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
@@ -88,7 +93,14 @@ def under_load(
     if not len(asked.blocks.numbers):
         return load
     shares = prefixes.found / prefixes.found.sum()
-    return replace(load, found=dict(zip([CHIP, *(tier.name for tier in tiers)], shares.tolist(), strict=False)))
+    found = dict(zip([CHIP, *(tier.name for tier in read)], shares.tolist(), strict=False))
+    return replace(load, found=found, unread=tuple(tier.name for tier in tiers if tier not in read))
+
+
+def passing_s(timing: Pass, budget: int, prompt: float) -> float:
+    """Seconds that a token of a prompt of some length takes in a full pass of prompts alone, half of the others before
+    it."""
+    return pass_s(timing, 0.0, 0.0, budget, 0.5 * prompt * budget) / budget
 
 
 def assert_shared(replica: Replica, asked: Arrivals) -> None:
@@ -224,6 +236,8 @@ def text(load: Load) -> str:
     if load.found:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")
+    if load.unread:
+        lines.append(f"not read, since tokens pass anew sooner than they come from there: {', '.join(load.unread)}")
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)
