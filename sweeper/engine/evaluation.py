@@ -36,12 +36,15 @@ MOST = 0.6
 
 
 def largest_B(program: Program, domain: Domain) -> int:
-    """Bytes of all columns that the stages of a program keep over a domain, if no two combinations are alike."""
-    layout = layout_of(domain)
-    return 8 * sum(
+    """Bytes of all columns of a program over a domain, if no two combinations are alike: what is given to its stages,
+    what they keep, and what is wanted at every point."""
+    layout, points = layout_of(domain), math.prod(factor.size for factor in domain)
+    given = sum(layout.combinations(program.inputs[name].needs).count * n for name, n in program.given_sizes.items())
+    kept = sum(
         layout.combinations(stage.needs).count * sum(math.prod(program.shapes[name]) for name in stage.fusion.kept)
         for stage in program.stages
     )
+    return 8 * (given + kept + points * len(program.wanted))
 
 
 class Evaluation:

@@ -1,10 +1,10 @@
 """The form of what is evaluated: which rows agree in which columns, whatever the values are.
 
 How combinations are numbered depends on nothing else. Tiles that follow each other differ in values and are of one
-form, so that what is found of it is kept.
+form, so that what is found of it is kept; lists of points come once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -12,23 +12,21 @@ from typing import Any
 import numpy as np
 
 SMALL = 1 << 14
-"""Numbers up to which a form is kept. Lists of points are longer, and come once."""
+"""Numbers up to which a form is kept."""
 KEPT = 256
+"""Forms that are kept: of rows of axes, as tiles take them in turn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Form:
     """Columns that vary together over `size` rows: `kinds[column]` is a number for the value of each row. None stands
-    for every row as a combination of its own."""
+    for every row as a combination of its own. One that is `kept` is that of all whose rows agree in the same columns.
+    """
 
     kinds: Mapping[str, np.ndarray]
     size: int
+    kept: bool = False
     _memo: dict[Any, Any] = field(default_factory=dict, repr=False)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it is kept."""
-        return len(self.kinds) * self.size <= SMALL
 
     def distinct(self, columns: frozenset[str]) -> tuple[np.ndarray, np.ndarray]:
         """Distinct combinations of some columns: one row that has each, and for every row the combination's number."""
@@ -53,8 +51,17 @@ class Form:
         return found
 
 
-def form_of(codes: Mapping[str, np.ndarray], size: int) -> Form:
-    """Form of columns with these codes. Forms that are alike are the same one, if they are small."""
+FormOf = Callable[[Mapping[str, np.ndarray], int], Form]
+"""Form of columns with some codes over so many rows: `Form` where it comes once, `kept_form` where it comes again."""
+
+
+def kept_form(codes: Mapping[str, np.ndarray], size: int) -> Form:
+    """Form of columns with these codes; those that are alike are the same one, unless they are large.
+
+    >>> codes = np.array([7, 7, 2], np.int32)
+    >>> kept_form({"chip": codes}, 3) is kept_form({"chip": codes + 1}, 3)
+    True
+    """
     if size == 1:
         return ONE_ROW
     if len(codes) * size > SMALL:
@@ -65,7 +72,7 @@ def form_of(codes: Mapping[str, np.ndarray], size: int) -> Form:
 
 @lru_cache(KEPT)
 def _kept(size: int, content: tuple[tuple[str, bytes], ...]) -> Form:
-    return Form({name: np.frombuffer(kinds, np.int32) for name, kinds in content}, size)
+    return Form({name: np.frombuffer(kinds, np.int32) for name, kinds in content}, size, kept=True)
 
 
 def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,5 +89,5 @@ def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarra
     return rows[order], number[inverse]
 
 
-ONE_ROW = Form({}, 1)
+ONE_ROW = Form({}, 1, kept=True)
 """That of a single row: whatever its columns are, they have one combination."""

@@ -21,7 +21,7 @@ SLOW = 16
 
 
 LAYOUTS = 16
-"""Layouts that are kept: a study has one for each of its structures, and for the edges of its chunks."""
+"""Layouts that are kept: a study has one for each of its structures, and for the edges of its chunks and tiles."""
 
 NOTHING = np.zeros(1, np.uint32)
 """What no part adds."""
@@ -157,7 +157,7 @@ class Layout:
 def layout_of(domain: Domain) -> Layout:
     """Layout of a domain; those of the last domains are kept, if their forms are."""
     forms = tuple(factor.form for factor in domain)
-    return _kept_layout(forms) if all(form.is_small for form in forms) else Layout(forms)
+    return _kept_layout(forms) if all(form.kept for form in forms) else Layout(forms)
 
 
 @lru_cache(LAYOUTS)

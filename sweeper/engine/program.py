@@ -98,6 +98,16 @@ class Program:
         return frozenset(arguments.union(self.wanted) & self.inputs.keys())
 
     @cached_property
+    def given_sizes(self) -> dict[str, int]:
+        """Numbers that an entry of each of these input columns has."""
+        found = {}
+        for name in sorted(self.inputs_read):
+            column = self.inputs[name]
+            first = {need: self.values[need][:1] for need in column.needs}
+            found[name] = int(column.build(first, 1)[0].size) if column.array else 1
+        return found
+
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Columns of a study on which the wanted columns depend, whether these vary or not."""
         return self.choices.union(*(self.inputs[name].made_of for name in self.inputs_read))

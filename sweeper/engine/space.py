@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sweeper.engine.forms import Form, form_of
+from sweeper.engine.forms import Form, FormOf, kept_form
 from sweeper.kernels.numbering import write_cycle, write_digits
 
 FACTORS = 4096
@@ -74,12 +74,13 @@ class Factor:
 
     codes: dict[str, np.ndarray]
     size: int
+    form_of: FormOf = Form
     _parts: dict[frozenset[str], Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def form(self) -> Form:
         """Which rows agree in which columns."""
-        return form_of(self.codes, self.size)
+        return self.form_of(self.codes, self.size)
 
     def split(self, columns: frozenset[str]) -> "list[tuple[dict[str, int], np.ndarray, Factor]]":
         """Rows that share the values of some columns: the codes of these values, the rows, and a factor of them."""
@@ -95,7 +96,7 @@ class Factor:
             rows = np.flatnonzero(number == index)
             part = self
             if len(first) > 1:
-                part = Factor({name: codes[rows] for name, codes in self.codes.items()}, len(rows))
+                part = Factor({name: codes[rows] for name, codes in self.codes.items()}, len(rows), self.form_of)
             yield {name: int(self.codes[name][row]) for name in sorted(columns)}, rows, part
 
 
@@ -150,7 +151,7 @@ class Grid:
 
     @cached_property
     def _factors(self) -> dict[tuple[int, int, int], Factor]:
-        """Factors in use, by axis and rows: they remember their distinct combinations from chunk to chunk."""
+        """Factors in use, by axis and rows: they remember their form and their parts from chunk to chunk."""
         return {}
 
     def _factor(self, axis: int, low: int, high: int) -> Factor:
@@ -159,7 +160,7 @@ class Grid:
             self._factors.clear()
         if (axis, low, high) not in self._factors:
             codes = {name: self.columns[name].codes[low:high] for name in self.axes[axis].columns}
-            self._factors[axis, low, high] = Factor(codes, high - low)
+            self._factors[axis, low, high] = Factor(codes, high - low, kept_form)
         return self._factors[axis, low, high]
 
     def slice(self, ranges: Sequence[tuple[int, int]]) -> Domain:
@@ -171,7 +172,7 @@ class Grid:
             for name in self.axes[axis].columns
         }
         wide = [self._factor(axis, low, high) for axis, (low, high) in enumerate(ranges) if high - low > 1]
-        return (Factor(single, 1), *wide)
+        return (Factor(single, 1, kept_form), *wide)
 
     def ranges_first(self, ranges: Sequence[tuple[int, int]]) -> int:
         """Number within the box of the first point of a sub-box."""

@@ -189,7 +189,7 @@ class Columns:
             yield program, tuple(factor for _, _, factor in parts), np.ix_(*(rows for _, rows, _ in parts))
 
     def largest_B(self, grid: Grid, domain: Domain, wanted: Sequence[str]) -> int:
-        """Bytes of what evaluating columns over a domain would keep if no two combinations were alike."""
+        """Bytes of what evaluating columns over a domain takes if no two combinations are alike."""
         return sum(largest_B(program, part) for program, part, _ in self._parts(grid, domain, wanted))
 
     def _evaluated(self, program: Program, domain: Domain, wanted: Sequence[str]) -> dict[str, np.ndarray]:

@@ -31,9 +31,10 @@ from sweeper.study.output import PERTURBED, StudyOutput
 from sweeper.study.study import Study
 
 TILE_POINTS, FEW_POINTS = 1 << 20, 1 << 18
-"""Points evaluated at a time, so many that Python between the kernels costs little, and fewer of those at which arrays
-of a graph would take more than `TILE_B` bytes if each differed: four times as few take a quarter more time."""
+"""Points evaluated at a time: so many that Python between the kernels costs little, and fewer where all columns would
+take more than `TILE_B` if no two combinations were alike. Four times as few take a quarter more time."""
 TILE_B = 1 << 30
+"""Bytes up to which tiles are large; arrays that are alike are kept once, so that most take less."""
 KNOWN_DESIGNS = 3
 """Last designs found in a chunk, from which its next search also starts."""
 OPTIMIZED_ROWS, PERTURBED_ROWS = 8, 2
@@ -111,8 +112,8 @@ def feasible_points(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges
 
 def _at_a_time(columns: Columns, names: Sequence[str], grid: Grid, ranges: Ranges) -> int:
     """Points of a chunk at which to evaluate some columns at a time."""
-    tile = next(grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS))
-    fit = columns.largest_B(grid, grid.slice(tile), names) <= TILE_B
+    tiles = grid.tiles(range(len(grid.axes)), ranges, TILE_POINTS)
+    fit = all(columns.largest_B(grid, grid.slice(tile), names) <= TILE_B for tile in tiles)
     return TILE_POINTS if fit else min(FEW_POINTS, TILE_POINTS)
 
 

@@ -106,7 +106,8 @@ class Expression:
     def evaluate(self, values: Mapping[str, Operand]) -> Any:
         """Value with each symbol replaced by a number, text, or an array of either; arrays broadcast.
 
-        Returns an array if any used value is one, else a float or a bool. Division by zero gives inf or nan.
+        Returns an array if any used value is one (that one itself where the expression is its name), else a float or a
+        bool. Division by zero gives inf or nan.
         Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
         """
         steps, place = _parse(self.text).steps

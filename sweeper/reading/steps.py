@@ -1,9 +1,8 @@
 """What expressions compute, as a list of steps: numpy operations in float64 on what earlier steps have given.
 
-Expressions in one list share the parts that they have in common, and what has no symbol is computed when it is written
-down: the operators of a model, a thousand fields in the same few dozen symbols, are some hundred steps. Results that
-are whole numbers are exact up to 2^53 on every machine: powers are products, and `log2` of a power of two is its
-exponent.
+Expressions in one list share the parts that they have in common, and numbers without a symbol are computed when they
+are written down: the operators of megatron_175b, 3,604 fields in 86 symbols, are a thousand steps. Results that are
+whole numbers are exact up to 2^53 on every machine: powers are products, and `log2` of a power of two is its exponent.
 """
 
 import ast
@@ -171,7 +170,7 @@ class Steps:
         return self._step(as_float if self._kinds[place] == TRUTH else AsNumber(part.node), (place,))
 
     def fixed(self, place: int) -> Any:
-        """What lies at a place whatever the symbols are; None if it depends on them."""
+        """The number at a place whatever the symbols are; None if it depends on them, and for text."""
         return self._fixed.get(place)
 
     def _symbol(self, name: Symbol, node: ast.expr) -> int:
@@ -207,7 +206,8 @@ class Steps:
         return place
 
     def evaluate(self, values: Mapping[str, Operand]) -> Sequence[Any]:
-        """What lies at every place, given the symbols: numbers, texts, or arrays of either, which broadcast.
+        """What lies at every place, given the symbols: numbers, texts, or arrays of either, which broadcast. What is
+        float64 already is not copied.
 
         Division by zero gives inf or nan. Raises ExpressionError for a name that `values` lacks and for text where a
         number is needed.

@@ -75,7 +75,7 @@ def under_load(
     tiers: Sequence[Tier] = (),
 ) -> Load:
     """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in those `tiers` behind it
-    from which tokens come sooner than they pass anew.
+    from which a token comes as soon as it passes anew in a full pass.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache, for beginnings that the states of a model do not let
@@ -83,8 +83,8 @@ def under_load(
     """
     assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
-    anew_s = passing_s(replica.timing, admission.budget, float(asked.prompts.mean()))
-    read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps < anew_s]
+    anew_s = passing_s(replica.timing, admission, asked) if tiers else 0.0
+    read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps <= anew_s]
     prefixes = prefixes_of(asked.blocks, read, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
@@ -97,10 +97,10 @@ def under_load(
     return replace(load, found=found, unread=tuple(tier.name for tier in tiers if tier not in read))
 
 
-def passing_s(timing: Pass, budget: int, prompt: float) -> float:
-    """Seconds that a token of a prompt of some length takes in a full pass of prompts alone, half of the others before
-    it."""
-    return pass_s(timing, 0.0, 0.0, budget, 0.5 * prompt * budget) / budget
+def passing_s(timing: Pass, admission: Admission, asked: Arrivals) -> float:
+    """Seconds that a token in the middle of a prompt of mean length takes in a full pass of prompts alone."""
+    budget = float(admission.budget)
+    return pass_s(timing, 0.0, 0.0, budget, 0.5 * float(asked.prompts.mean()) * budget) / budget
 
 
 def assert_shared(replica: Replica, asked: Arrivals) -> None:
@@ -237,7 +237,7 @@ def text(load: Load) -> str:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")
     if load.unread:
-        lines.append(f"not read, since tokens pass anew sooner than they come from there: {', '.join(load.unread)}")
+        lines.append(f"not read, since tokens of full passes pass anew sooner: {', '.join(load.unread)}")
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

@@ -43,6 +43,8 @@ VALUES = {"a": 6.0, "b": np.arange(4.0), "kind": np.array(["x", "y", "x", "z"]),
         ("a / 0", math.inf),
         ("9**9**9**9", math.inf),
         ("  a +\n  1", 7),
+        ("(a - 4) - (4 - a)", 4),
+        ("(a > 4) + (a > 4)", 2),
     ],
 )
 def test_values(text: str, result: object) -> None:

@@ -62,6 +62,10 @@ def test_known_units_are_what_pint_says() -> None:
     assert {unit: (Fraction(factor), base) for unit, (factor, base) in KNOWN.items()} == {u: parsed(u) for u in KNOWN}
 
 
+def test_units_of_the_vocabulary_are_known() -> None:
+    assert {attribute.unit for attribute in NUMBERS.values()} <= KNOWN.keys()
+
+
 def test_a_study_of_the_usual_units_does_not_wait_for_pint() -> None:
     code = "import sys, sweeper, pathlib; sweeper.plan(pathlib.Path(sys.argv[1])); assert 'pint' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(builtin_specs() / "studies" / "dse80.yaml")], check=True)

@@ -245,7 +245,7 @@ def test_a_trace_of_blocks_is_read_and_found_again(study: Path, tmp_path: Path) 
     read = read_trace(trace)
     assert read.arrival_s.tolist() == [0.0, 20.0] and read.prompts.tolist() == [1100, 1100]
     assert read.blocks.size == 512 and read.blocks.first.tolist() == [0, 2, 4], "the third block is no whole one"
-    told = json.loads(call("serve", study, 0, "--trace", trace, "--tier", "host=1GB@1GB/s", "--json").stdout)
+    told = json.loads(call("serve", study, 0, "--trace", trace, "--tier", "host=1GB@1TB/s", "--json").stdout)
     assert told["found"] == {"chip": pytest.approx(1024 / 2200), "host": 0.0}
 
 

@@ -133,6 +133,8 @@ class Later:
         self._function = function
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_function":  # of a copy that is being made
+            raise AttributeError(name)
         _numba_caching(self._function)
         return getattr(self._function._cache, name)
 
@@ -142,7 +144,7 @@ _numba_caching = dispatcher.Dispatcher.enable_caching
 
 def _caching(self: Any) -> None:
     """`Dispatcher.enable_caching`; others' sources may change before they are first called, ours are hashed already."""
-    if self.py_func.__module__.startswith(KERNELS):
+    if f"{self.py_func.__module__}.".startswith(f"{KERNELS}."):
         self._cache = Later(self)
     else:
         _numba_caching(self)
