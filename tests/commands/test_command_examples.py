@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import pytest
@@ -76,6 +76,10 @@ ONLY_PARSED = {
 """Beginnings of examples whose options are read, and no more, and why."""
 
 
+LONG = ("place ffn --fabric plasticine", "optimize node_scaling", "sensitivity node_scaling --backend ray")
+"""Beginnings of examples that take long."""
+
+
 def examples_of(command: click.Command) -> list[str]:
     """The examples in a command's help: what follows `Example:`, and the lines of the same paragraph below."""
     _, _, after = (command.help or "").partition("Example: ")
@@ -96,6 +100,12 @@ def arguments_of(example: str) -> list[str]:
 def is_parsed(example: str) -> bool:
     """Whether an example is not run."""
     return any(shlex.join(arguments_of(example)).startswith(beginning) for beginning in ONLY_PARSED)
+
+
+def parameters(name: str, example: str) -> Any:
+    """An example as parameters of a test; long ones belong to the night."""
+    long = any(shlex.join(arguments_of(example)).startswith(beginning) for beginning in LONG)
+    return pytest.param(name, example, id=example, marks=[pytest.mark.nightly] if long else [])
 
 
 def call(*arguments: object) -> Result:
@@ -147,13 +157,14 @@ def test_the_tables_are_needed_and_do_not_grow_silently() -> None:
     assert all(beginning in written for beginning in ONLY_PARSED)
     assert len(ONLY_PARSED) == sum(is_parsed(example) for _, example in EXAMPLES) == 9
     assert len(STAND_INS) == 16
+    assert all(beginning in written for beginning in LONG)
     for stand_in in STAND_INS:
         word = shlex.join(stand_in.word.split())
         assert word in written
         written = written.replace(word, stand_in.instead)
 
 
-@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
+@pytest.mark.parametrize(("name", "example"), [parameters(*each) for each in EXAMPLES])
 def test_an_example_runs(name: str, example: str, workplace: tuple[Path, dict[str, str]]) -> None:
     _, places = workplace
     if is_parsed(example):

@@ -18,7 +18,7 @@ from sweeper.engine.search.descent import advance, begin, descend
 from sweeper.engine.search.differential import global_search
 from sweeper.engine.search.methods import PATIENCE, SearchResult, first_points, result_of
 from tests.support.bottlenecks import BUDGETS, Bottlenecks, ToyChip, random_bottlenecks
-from tests.support.examples import examples
+from tests.support.examples import examples, first_of
 
 SEEDS = range(12)
 FEW = range(4)
@@ -166,7 +166,7 @@ def test_variables_with_bounds() -> None:
 # ---- rivals
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", first_of(FEW))
 def test_ten_starts_beat_a_thousand_of_the_published_recipe(seed: int) -> None:
     for problem in (random_bottlenecks(seed), ToyChip(seed)):
         ours = descend(problem, BUDGETS, starts=10, steps=100)
@@ -182,7 +182,7 @@ def test_descent_beats_global_search_of_as_many_points(seed: int) -> None:
         assert ours.score.min() < global_search(problem, BUDGETS, ours.evaluations).score.min()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_of(range(3)))
 def test_global_search_of_many_points_finds_little_more(seed: int) -> None:
     """Of steps and separate regions the descent loses a little: ten times the points of the other gain at most 1 %."""
     chip = ToyChip(seed)

@@ -141,6 +141,7 @@ def test_noise_shows_outside_the_sample_and_in_the_intervals(calibration: Calibr
     assert json.dumps(again.summary) == json.dumps(fit.summary)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_row_left_out_is_predicted_without_it(calibration: Calibration) -> None:
     sample = sample_of(calibration)

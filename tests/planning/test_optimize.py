@@ -397,6 +397,7 @@ def test_the_optimum_is_no_worse_than_the_template_and_than_every_start(
     assert 0 <= best["search_step"][0] <= 8 + POLISH
 
 
+@pytest.mark.nightly
 def test_a_search_of_one_step_is_no_worse_than_the_template(tmp_path: Path, own: pl.DataFrame) -> None:
     for method in ("portfolio", "global"):
         assert time_s(optima(tmp_path, optimize={"starts": 1, "steps": 1, "method": method})) <= time_s(own)
@@ -443,6 +444,7 @@ def test_an_objective_of_0_is_no_failure(tmp_path: Path) -> None:
         assert found["search_gap"].to_list() == [0.0]
 
 
+@pytest.mark.nightly
 def test_the_global_method_is_deterministic_and_counted(tmp_path: Path) -> None:
     first, again = (optima(tmp_path / name, optimize={**SEARCH, "method": "global"}) for name in "ab")
     assert first.equals(again)

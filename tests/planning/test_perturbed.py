@@ -58,7 +58,11 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, pl.DataFrame]
 
 @pytest.mark.parametrize(
     ("name", "unit", "off"),
-    [("template.power", "W", 0.02), ("link.bandwidth", "B/s", 0.002), ("memory.bandwidth", "B/s", 0.002)],
+    [
+        pytest.param("template.power", "W", 0.02, marks=pytest.mark.nightly),
+        ("link.bandwidth", "B/s", 0.002),
+        ("memory.bandwidth", "B/s", 0.002),
+    ],
 )
 def test_elasticities_are_differences_of_searches_of_their_own(
     tmp_path: Path, alone: tuple[Plan, pl.DataFrame], name: str, unit: str, off: float

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.examples import first_of
 from tests.support.numeric_mutants import STUDIES, mutant, outcome, places
 
 SEEDS = 200
 PLACE = re.compile(r"(?P<file>.+?):(?P<line>[0-9]+):(?P<column>[0-9]+): .+", re.DOTALL)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", first_of(range(4)))
 def test_a_hostile_number_is_refused_or_gives_numbers(tmp_path: Path, part: int) -> None:
     refused = 0
     for seed in range(part, SEEDS, 4):

@@ -129,6 +129,7 @@ def _variables(process: Path) -> list[bytes]:
         return []
 
 
+@pytest.mark.nightly
 def test_a_background_worker_returns_and_ends_with_its_raylet(tmp_path: Path, home: dict[str, str]) -> None:
     address = f"127.0.0.1:{free_port()}"
     done = subprocess.run([*WORKER, address, "--background", "--processors", "1"], env=home, check=False, timeout=120.0)

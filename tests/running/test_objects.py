@@ -114,6 +114,7 @@ def test_a_killed_run_leaves_no_upload_and_is_resumed(s3: Server, tmp_path: Path
     assert stored(result.directory, undisturbed) == undisturbed
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_workers_of_ray_write_there_too(s3: Server, tmp_path: Path, expected: dict[str, bytes]) -> None:
     """A Ray of the run's own: its workers have the credentials of the driver."""

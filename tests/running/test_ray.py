@@ -70,6 +70,7 @@ def test_errors_and_deadly_chunks_have_budgets_and_the_run_goes_on(
     assert dataset(result.directory) == expected
 
 
+@pytest.mark.nightly
 def test_workers_are_replaced_after_their_time(ray_cluster: Any, tmp_path: Path, expected: dict[str, bytes]) -> None:
     result = run(PLAN, tmp_path, backend="ray", workers=1, limits=Limits(recycle=5), quiet=True)
     assert dataset(result.directory) == expected

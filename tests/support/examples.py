@@ -6,6 +6,10 @@ pytest --hypothesis-profile=nightly     25 times as many
 --hypothesis-profile=faults_seeded      the same, with other examples for every `--hypothesis-seed`
 """
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from hypothesis import Phase, settings
 
 FEW, USUAL, MANY = 40, 100, 1000
@@ -34,6 +38,12 @@ def waited_for() -> bool:
 def nightly() -> bool:
     """Whether the tests may take as long as a night."""
     return settings().max_examples > USUAL
+
+
+def first_of(cases: Sequence[Any]) -> list[Any]:
+    """Cases of a test of which one is enough where somebody waits for all tests."""
+    first, *others = cases
+    return [first, *(pytest.param(case, marks=pytest.mark.nightly) for case in others)]
 
 
 def examples(usual: int) -> settings:

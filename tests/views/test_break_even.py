@@ -125,6 +125,7 @@ def test_crossings_of_powers_are_exact(at: float, slope: float, value: float) ->
     assert needed == pytest.approx(at, rel=1e-9) and low <= at * (1 + 1e-12) and high >= at * (1 - 1e-12)
 
 
+@pytest.mark.nightly
 def test_what_cannot_run_yet_is_told_when_it_could(tmp_path: Path) -> None:
     """A fast memory that is too small: the least of the values tried at which the model fits is as good, and better."""
     table = {"columns": ["memory.capacity", "memory.bandwidth"], "rows": [["80 GB", "3 TB/s"], ["3 GB", "6 TB/s"]]}

@@ -60,6 +60,7 @@ def test_no_mapping_beats_what_is_proved_of_candidates(columns: dict[str, Any]) 
     assert time == pytest.approx(times[tuple(shard)], rel=1e-9)
 
 
+@pytest.mark.nightly
 @examples(200)
 @given(quick(shardable(4, st.just(4.0))))
 def test_sharding_and_partition_are_the_best_of_all_on_four_chips(columns: dict[str, Any]) -> None:
