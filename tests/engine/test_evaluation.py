@@ -113,11 +113,11 @@ def test_an_index_leads_to_the_combination_of_fewer_columns(seed: int) -> None:
 
 
 def test_axes_of_the_same_form_share_their_numbering_and_lists_of_points_do_not() -> None:
-    rows = tuple((float(v), name) for v, name in zip((1, 2, 2, 3, 4, 4), "aabccd", strict=True))
+    rows = tuple((float(v), name) for v, name in zip((1, 2, 2, 3, 4, 4, 5, 6, 7), "aabccdeef", strict=True))
     (grid,) = grids([Box((Axis("x", ("x", "name"), rows, False), Axis("y", ("y",), ((1.0,), (2.0,)), False)))])
-    one, two, other = (layout_of(grid.slice([(low, low + 3), (0, 2)])) for low in (0, 3, 2))
+    one, two, other = (layout_of(grid.slice([(low, low + 3), (0, 2)])) for low in (0, 3, 6))
     assert one is two, "1 2 2 and 3 4 4, a a b and c c d"
-    assert one is not other
+    assert one is not other, "5 6 7, e e f: alike in their names alone"
     lists = [layout_of(grid.listing(np.array(numbers))) for numbers in ([0, 1], [2, 3])]
     assert lists[0] is not lists[1]
 
