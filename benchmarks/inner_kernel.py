@@ -77,7 +77,7 @@ def measure(directory: Path, quick: bool) -> list[Row]:
 
 
 def inner(plan: Plan) -> Inner:
-    """The last stages of a study's first program over its first tile, with everything before them evaluated."""
+    """The last stages of a study's first program over a small first tile, with everything before them evaluated."""
     grid = plan.grids[0]
     names = [name for name in (*STRUCTURE, "placement") if name in grid.columns]
     tile = next(grid.tiles(range(len(grid.axes)), [(0, size) for size in grid.sizes], FEW_POINTS))

@@ -98,11 +98,6 @@ class Expression:
     def __reduce__(self) -> tuple[Any, ...]:
         return Expression, (self.text,)
 
-    @property
-    def constant(self) -> bool:
-        """Whether the expression names nothing."""
-        return not self.symbols
-
     def evaluate(self, values: Mapping[str, Operand]) -> Any:
         """Value with each symbol replaced by a number, text, or an array of either; arrays broadcast.
 

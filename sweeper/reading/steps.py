@@ -1,8 +1,8 @@
 """What expressions compute, as a list of steps: numpy operations in float64 on what earlier steps have given.
 
 Expressions in one list share the parts that they have in common, and numbers without a symbol are computed when they
-are written down: the operators of megatron_175b, 3,604 fields in 86 symbols, are a thousand steps. Results that are
-whole numbers are exact up to 2^53 on every machine: powers are products, and `log2` of a power of two is its exponent.
+are written down: of the fields of a model's operators most are the same. Results that are whole numbers are exact up to
+2^53 on every machine: powers are products, and `log2` of a power of two is its exponent.
 """
 
 import ast

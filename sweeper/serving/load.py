@@ -1,7 +1,7 @@
 """What requests see of a server under load: time to the first token, between tokens, in all; and what it delivers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Load:
     token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
     `found`: share of the tokens of requests that need not pass when they are first admitted, by the tier that they are
     in; empty where prompts have nothing in common. `unread`: tiers from which a token takes longer than
-    passing anew.
+    passing anew, with the bytes per second of a chip from which on they would be read.
     """
 
     replicas: int
@@ -51,7 +51,7 @@ class Load:
     output_tokens_per_s_per_chip: float
     busy_share: float | None
     found: Mapping[str, float]
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ def under_load(
         return load
     shares = prefixes.found / prefixes.found.sum()
     found = dict(zip([CHIP, *(tier.name for tier in read)], shares.tolist(), strict=False))
-    return replace(load, found=found, unread=tuple(tier.name for tier in tiers if tier not in read))
+    unread = {tier.name: replica.token_B / anew_s for tier in tiers if tier not in read}
+    return replace(load, found=found, unread=unread)
 
 
 def passing_s(timing: Pass, admission: Admission, asked: Arrivals) -> float:
@@ -237,7 +238,8 @@ def text(load: Load) -> str:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")
     if load.unread:
-        lines.append(f"not read, since tokens of full passes pass anew sooner: {', '.join(load.unread)}")
+        needed = ", ".join(f"{name} below {show(Bps / 1e9)} GB/s" for name, Bps in load.unread.items())
+        lines.append(f"not read, since tokens pass anew sooner in full passes: {needed}; leave out, or make faster")
     if load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

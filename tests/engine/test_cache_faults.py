@@ -257,15 +257,40 @@ def test_other_kernels_are_compiled_meanwhile(tmp_path: Path, caplog: pytest.Log
     assert not caplog.records
 
 
+def test_only_our_kernels_wait_for_their_caches_and_until_they_are_asked() -> None:
+    """Sources of others may change before they are called: what is kept would stand under the wrong version."""
+    from numba import njit
+    from numba.core import caching
+
+    from sweeper.engine.compilation.numba_cache import Later, is_compiled
+    from sweeper.kernels.shared.dimensions import doublings
+
+    function: Any = doublings
+    ours: Any = njit(function.py_func, cache=True)
+    assert isinstance(ours._cache, Later)
+    with pytest.raises(AttributeError):
+        ours._cache.__deepcopy__
+    is_compiled(ours)
+    assert isinstance(ours._cache, caching.FunctionCache)
+    theirs: Any = njit(made_elsewhere, cache=True)
+    assert isinstance(theirs._cache, caching.FunctionCache)
+
+
+def made_elsewhere() -> float:
+    """A function of a module that is none of our kernels."""
+    return 1.0
+
+
 def test_numba_is_as_we_found_it() -> None:
     """If this fails, read `numba.core.caching` and `numba.core.dispatcher` anew, then mend `numba_cache`."""
     from numba.core import caching, dispatcher
 
-    from sweeper.engine.compilation.numba_cache import OwnLocator, VerifiedFiles
+    from sweeper.engine.compilation.numba_cache import OwnLocator, VerifiedFiles, _numba_caching
     from sweeper.kernels.shared.dimensions import doublings
 
     kept: Any = doublings
     assert isinstance(kept._cache._cache_file, VerifiedFiles)
+    assert "self._cache = FunctionCache(self.py_func)" in inspect.getsource(_numba_caching)
     assert isinstance(kept._cache._impl.locator, OwnLocator)
     assert str(cache.cache_dir()) == os.path.dirname(kept._cache.cache_path)
     source = inspect.getsource(caching)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sweeper
-from sweeper.engine.evaluation import FEW, Evaluation
+from sweeper.engine.evaluation import FEW, Evaluation, evaluate, largest_B
 from sweeper.engine.folding import fold, folded, together
 from sweeper.engine.numbering import (
     Combinations,
@@ -27,6 +27,7 @@ from sweeper.engine.numbering import (
 from sweeper.engine.space import Axis, Box, Factor, Points, grids
 from sweeper.kernels.models import EQUATIONS
 from sweeper.kernels.numbering import write_cycle, write_digits
+from sweeper.library.library import builtin_specs
 from tests.places import ROOT
 from tests.support.examples import compared, examples
 
@@ -246,6 +247,19 @@ def test_what_was_known_before_changes_no_bit(study: str, monkeypatch: pytest.Mo
     taken = 0
     assert with_memory.equals(rows(path))
     assert not taken
+
+
+@pytest.mark.parametrize("name", ["llama_405b_formats", "table6_sn10"])
+def test_columns_take_no_more_than_what_is_told(name: str) -> None:
+    """Those that are given among them: the operators of a table at every mapping are most of what there is."""
+    plan = sweeper.plan(builtin_specs() / "studies" / f"{name}.yaml")
+    grid, ranges = plan.chunks.locate(0)
+    for program, part, _ in plan.columns._parts(grid, grid.slice(ranges), plan.contents.all_columns):
+        evaluation = Evaluation(program, part)
+        evaluate(evaluation, program.wanted)
+        assert evaluation.size_B <= largest_B(program, part)
+        given = sum(evaluation.columns[each].nbytes for each in program.inputs_read & evaluation.columns.keys())
+        assert 8 * sum(program.given_sizes.values()) <= given, "one entry of each at least"
 
 
 def rows(path: Path) -> object:

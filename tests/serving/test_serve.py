@@ -276,7 +276,8 @@ def test_prompts_that_begin_alike_answer_sooner_and_slower_tiers_hold_more(study
         json.loads(call("serve", study, 0, *options, "--set", "memory.capacity=6 GB", *more).stdout)
         for more in ((), alike, (*alike, "--tier", "host=64GB@50GB/s"), (*alike, "--tier", "disk=64GB@1MB/s"))
     )
-    assert slow == {**chip, "unread": ["disk"]}, "tokens pass anew sooner than they come from a disk"
+    assert slow.pop("unread").keys() == {"disk"} and chip.pop("unread") == {}
+    assert slow == chip, "tokens pass anew sooner than they come from a disk"
     assert plain["found"] == {} and chip["found"].keys() == {"chip"}
     assert sum(host["found"].values()) > 1.1 * chip["found"]["chip"] > 0.0
     firsts = [each["time_to_first_token_s"]["mean"] for each in (plain, chip, host)]
