@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.studies import points_of, shipped, spread, warm
 from benchmarks.table import Row, Target
-from benchmarks.timing import medians
+from benchmarks.timing import leasts
 from sweeper.kernels.pareto import pareto
 from sweeper.planning.plan import Plan
 
@@ -45,11 +45,12 @@ def _front(points: int, rounds: int) -> Row:
     far = 1.0 + random.exponential(DEPTH, points)
     scores = towards / np.linalg.norm(towards, axis=1, keepdims=True) * far[:, None]
     front = len(pareto(scores, np.zeros(points)))
-    (seconds,) = medians([lambda: pareto(scores, np.zeros(points))], rounds)
+    (seconds,) = leasts([lambda: pareto(scores, np.zeros(points))], rounds)
     return Row("Pareto front of three objectives", seconds, "s CPU", FRONT_S, f"{front:,} of {points:,} points")
 
 
 def _rate(plan: Plan, chunks: list[int], rounds: int, target: Target) -> Row:
+    """The least of some rounds: in an empty cache, loops are compiled in the round in which that begins to pay."""
     rows = 0
 
     def work() -> None:
@@ -57,8 +58,8 @@ def _rate(plan: Plan, chunks: list[int], rounds: int, target: Target) -> Row:
         rows = sum(plan.evaluate(chunk).num_rows for chunk in chunks)
 
     plan.evaluate(chunks[0])
-    (seconds,) = medians([work], rounds)
+    (seconds,) = leasts([work], rounds)
     points = points_of(plan, chunks)
     part = f"{len(chunks)} of {plan.chunk_count} chunks" if len(chunks) < plan.chunk_count else "all chunks"
-    note = f"{points:,} points ({part}) to {rows:,} rows in {seconds:.3f} CPU s, median of {rounds}"
+    note = f"{points:,} points ({part}) to {rows:,} rows in {seconds:.3f} CPU s, least of {rounds}"
     return Row(f"{plan.name}, mode {plan.study.output.mode}", points / seconds, "points/s", target, note)
