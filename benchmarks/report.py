@@ -83,8 +83,8 @@ PEERS = (
          "LSTM LM, 1 chip: 10 starts", "5 CPU h", "-"),
 )  # fmt: skip
 SLOWER = """**Where sweeper is slower.** On a sweep whose sums fall apart by axes, NumPy over axes, JAX and C++ written
-for it are up to {most:.0f} times as fast. A package of which a closed form is known takes as long as in plain Python. With
-nothing compiled the first rows of `dse80` take {first} (`make bench ARGS="--only start"`), and its search makes
+for it are up to {most:.0f} times as fast. A package of which a closed form is known takes as long as in plain Python.
+With nothing compiled the first rows of `dse80` take {first} (`make bench ARGS="--only start"`), and its search makes
 {search} (`make bench ARGS="--only search"`; {target}). For a few thousand points a script is done sooner."""
 """What the comparison says below its table."""
 
