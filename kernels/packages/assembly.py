@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.packages.layout import Record
 
@@ -61,7 +63,7 @@ def mount(code: Record, die: Record, conventions: Record, result: Record, below:
     """Add a finished unit, which knows of `below` what it carries, to what its carrier knows of its load."""
     count = die.count
     parts.dies += count
-    parts.latest_s = max(parts.latest_s, result.lead_time_s)
+    parts.latest_s = np.maximum(parts.latest_s, result.lead_time_s)  # NaN where one is not known
     if math.isnan(die.given_placement_yield):
         parts.placed += count
     else:

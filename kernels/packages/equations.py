@@ -1,6 +1,6 @@
 """Equations of the package that a study names: its dies, its price and carbon, and whether it can be built."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -135,10 +135,17 @@ def build_many(
         build_package(codes, links, numbers, places, values[point], results[point])
 
 
+TOLD = (package_cost, package_facts)
+"""Equations that tell what a package costs and is."""
+_cost, _facts = (told.function for told in TOLD)  # an argument would be another one in each process of a cache
+
+
 @compiled
-def of_each(equation: Any, results: np.ndarray, found: np.ndarray) -> None:
-    """Outputs [point, output] of an equation of a package's dies for many results [point, die, RESULTS]."""
+def told_of_each(results: np.ndarray, found: np.ndarray) -> None:
+    """Outputs [point, output] of `TOLD`, one after the other, for many results [point, die, RESULTS]."""
     for point in range(len(results)):
-        row = equation(results[point])
-        for number in range(len(row)):
-            found[point, number] = row[number]
+        cost, facts = _cost(results[point]), _facts(results[point])
+        for number in range(len(cost)):
+            found[point, number] = cost[number]
+        for number in range(len(facts)):
+            found[point, len(cost) + number] = facts[number]

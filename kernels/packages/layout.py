@@ -278,6 +278,8 @@ STATUS = (
     "wiring_exceeded",
     "carrier_exceeds_assembly",
     "power_density_exceeded",
+    "blocks_exceed_die",
+    "never_works",
 )
 """Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
 

@@ -6,7 +6,7 @@ A limit of 0 is none. Every limit is a number of the library, so a study that kn
 import math
 
 from sweeper.kernels.equation import compiled
-from sweeper.kernels.packages.layout import STATUS, Tree, Unit
+from sweeper.kernels.packages.layout import STATUS, Record, Tree, Unit
 from sweeper.kernels.packages.steps import joins_whole_wafer
 
 (
@@ -20,6 +20,8 @@ from sweeper.kernels.packages.steps import joins_whole_wafer
     WIRING_EXCEEDED,
     CARRIER_EXCEEDS,
     POWER_EXCEEDED,
+    BLOCKS_EXCEED,
+    NEVER_WORKS,
 ) = range(len(STATUS))
 
 ROUNDING = 1e-9
@@ -104,6 +106,13 @@ def wafers_differ(tree: Tree, row: int) -> bool:
 
 
 @compiled
+def blocks_exceed(die: Record, core_mm2: float) -> bool:
+    """Whether equal blocks take more than the core of a die, or as many may be bad as there are."""
+    units = die.harvest_units
+    return units > 0.0 and (units * die.harvest_unit_mm2 > core_mm2 * (1.0 + ROUNDING) or die.harvest_spares >= units)
+
+
+@compiled
 def status_of(tree: Tree, unit: Unit, row: int, load: float, reached: bool) -> float:
     """First reason why a die cannot be made, or else `load`, that of what is mounted on it."""
     _, die, _, _, parts, result = unit
@@ -125,4 +134,8 @@ def status_of(tree: Tree, unit: Unit, row: int, load: float, reached: bool) -> f
         return WIRING_EXCEEDED
     if parts.dies > 0.0 and 0.0 < die.assembly_largest_carrier_mm2 < result.area_mm2:
         return CARRIER_EXCEEDS
-    return POWER_EXCEEDED if exceeds_power(unit, tree, row) else load
+    if exceeds_power(unit, tree, row):
+        return POWER_EXCEEDED
+    if blocks_exceed(die, result.core_mm2) and made:
+        return BLOCKS_EXCEED
+    return NEVER_WORKS if load == FITS and not result.quality > 0.0 else load

@@ -131,7 +131,7 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     carbon = 0.0 if bare else step.assembly_carbon_kg_per_mm2 * result.area_mm2
     result.carbon_kg = (result.carbon_kg + carbon + load.carbon_kg) / passing
     result.energy_J = (result.energy_J + load.energy_J) / passing
-    result.lead_time_s = max(result.lead_time_s, parts.latest_s) + (0.0 if bare else step.assembly_cycle_time_s)
+    result.lead_time_s = np.maximum(result.lead_time_s, parts.latest_s) + (0.0 if bare else step.assembly_cycle_time_s)
 
 
 @compiled

@@ -9,7 +9,7 @@ from sweeper.kernels.serving.drafts import geometric, linear
 from sweeper.kernels.serving.steady import Demand, Work, steady
 from sweeper.kernels.transformers.collectives import POINT_TO_POINT
 from sweeper.kernels.transformers.groups import G, Messaging, group_collective
-from sweeper.kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S
+from sweeper.kernels.transformers.sums import BREAKDOWN, FIRST, LAST, S, Z
 
 
 class StagePass(NamedTuple):
@@ -52,14 +52,23 @@ def forward_flops(layer: np.ndarray, places: np.ndarray, layers: float) -> float
 @equation(
     Output("prefill_stage_s", "s", "pass over the prompts of one microbatch through the layers of a stage"),
     Output("prefill_ends_s", "s", "embedding and head of that pass"),
-    source="sum of the operators, or the host's time to launch them",
+    source="sum of the operators, the host's time to launch them, or that of offloaded weights to come",
 )
 def prefill_stage(
-    layer_sums: np.ndarray, place_sums: np.ndarray, layers_per_stage: float, host_pass_s: float
+    layer_sums: np.ndarray,
+    place_sums: np.ndarray,
+    layers_per_stage: float,
+    host_pass_s: float,
+    layer_sizes: np.ndarray,
+    weight_B: float,
+    weight_offload: float,
+    offload_bandwidth_Bps: float,
 ) -> tuple[float, float]:
-    """Prompts of a microbatch run together."""
+    """Prompts of a microbatch run together. Weights of a layer that live in the second memory come during the one
+    before it, in every pass."""
     layer, places = layer_sums, place_sums
-    layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward])
+    fetched_s = weight_offload * layer_sizes[Z.weights] * weight_B / offload_bandwidth_Bps
+    layer_s = max(layer[S.forward] + layer[S.network_forward], layer[S.host_forward], fetched_s)
     ends_s = places[FIRST, S.forward] + places[LAST, S.forward]
     ends_s += places[FIRST, S.network_forward] + places[LAST, S.network_forward]
     return max(layers_per_stage * layer_s, host_pass_s), ends_s

@@ -324,7 +324,8 @@ def stage_times(
     attainable_memory_Bps: float,
     host_pass_s: float,
 ) -> tuple[float, float, float]:
-    """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link."""
+    """The slower of compute and weight traffic governs a layer where they overlap; so does the second memory's link,
+    whose traffic of a backward pass goes on during gradients of weights, for which no other stage waits."""
     share = 1.0 if gradient_all_reduce == OVERLAPPED else 0.0
     gather_s, scatter_s = (0.0, 0.0) if gradient_all_reduce == IGNORED else (sharded.gather_s, sharded.scatter_s)
     forward = with_traffic(layer.forward_s, gather_s, share, overlap_slowdown)
@@ -334,8 +335,8 @@ def stage_times(
     n = layers_per_stage
     gradient = layer.input_gradient_s + unshard_s + late
     forward = max(forward, offload.forward_s)
-    gradient += max(offload.backward_s - gradient - layer.weight_gradient_s - accumulation, 0.0)
-    chip = Passes(n * forward, n * gradient, n * (layer.weight_gradient_s + accumulation))
+    weight_gradient = max(layer.weight_gradient_s + accumulation, offload.backward_s - gradient)
+    chip = Passes(n * forward, n * gradient, n * weight_gradient)
     whole = launched(chip, BothWays(host_pass_s, host_pass_s))
     return whole.forward_s, whole.input_gradient_s, whole.weight_gradient_s
 

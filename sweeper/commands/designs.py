@@ -1,5 +1,8 @@
 """One package or one chip on its own."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import click
 
 from sweeper.commands.completing import packages, settings, templates
@@ -51,6 +54,7 @@ def cost_command(
     stock = Stock(library_of(library))
     designs = [named_design(stock, name) for name in (design, versus) if name is not None]
     chosen = read_settings([*([f"node={node}"] if node else ()), *settings], stock.library, designs)
+    tell_idle(zip(designs, chosen), stock.library)
     drawn = [draw_costs(each, stock.library, values, draws) for each, values in zip(designs, chosen)]
     report = cost_comparison(*drawn) if versus else cost_report(*drawn)
     if picture:
@@ -58,6 +62,15 @@ def cost_command(
     echo(plain(report), lambda: text(report))
     if picture:
         click.echo(f"wrote {picture}", err=True)
+
+
+def tell_idle(designs: Iterable[tuple[Any, Mapping[str, float | str]]], library: Any) -> None:
+    """Warn, on standard error, of settings of designs that change nothing."""
+    from sweeper.designs.cost_settings import idle_settings
+
+    for design, given in designs:
+        for name in idle_settings(design, library, given):
+            click.echo(f"warning: {name} changes nothing of {design.name}", err=True)
 
 
 @command("cost-check")
@@ -94,10 +107,13 @@ def portfolio_command(file: str, library: tuple[str, ...]) -> None:
     """
     from pathlib import Path
 
-    from sweeper.designs.portfolio import portfolio_report, portfolio_text, read_portfolio
+    from sweeper.designs.portfolio import VOLUME, portfolio_report, portfolio_text, read_portfolio
 
     stock = library_of(library)
-    report = portfolio_report(read_portfolio(Path(file), stock), stock)
+    portfolio = read_portfolio(Path(file), stock)
+    report = portfolio_report(portfolio, stock)
+    given = ({name: value for name, value in each.settings.items() if name != VOLUME} for each in portfolio.systems)
+    tell_idle(zip((system.design for system in portfolio.systems), given), stock)
     echo(report, lambda: portfolio_text(report))
 
 
@@ -118,7 +134,9 @@ def grades_command(file: str, draws: int, library: tuple[str, ...]) -> None:
     from sweeper.designs.grades import grades_report, grades_text, read_grading
 
     stock = library_of(library)
-    report = grades_report(read_grading(Path(file), stock), stock, draws)
+    grading = read_grading(Path(file), stock)
+    report = grades_report(grading, stock, draws)
+    tell_idle([(grading.design, grading.settings)], stock)
     echo(report, lambda: grades_text(report))
 
 

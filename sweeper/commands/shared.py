@@ -228,7 +228,12 @@ def plan_of(study: str, given: Given) -> Any:
     if places(path):
         raise UsageFault(f"{study} is a study of placements; plan, run, status and query take it")
     with planning(study):
-        return make_plan(path, given.library, given.settings)
+        plan = make_plan(path, given.library, given.settings)
+        if plan.study.answer:
+            from sweeper.views.queries import check_answer
+
+            check_answer(plan)
+        return plan
 
 
 def any_plan_of(study: str, given: Given) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from sweeper.designs.package_draws import evaluate_design, split_path, uncertain_inputs
 from sweeper.kernels.equation import Output
-from sweeper.kernels.packages.equations import of_each, package_cost, package_facts
+from sweeper.kernels.packages.equations import TOLD as TELLING
+from sweeper.kernels.packages.equations import told_of_each
 from sweeper.kernels.packages.layout import RESULT, RESULTS
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
@@ -18,7 +19,7 @@ from sweeper.study.settings import Settings
 
 TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")
 
-OUTPUTS = {output.name: output for output in (*package_cost.outputs, *package_facts.outputs, TOTAL)}
+OUTPUTS = {output.name: output for output in (*(output for equation in TELLING for output in equation.outputs), TOTAL)}
 """Columns that are found of a design in every draw."""
 
 SAMPLE = 20_000
@@ -56,7 +57,7 @@ def draw_costs(design: PackageDesign, library: Library, settings: Settings, draw
         numbers = np.arange(start, min(start + length, draws + 1), dtype=np.float64)
         block = evaluate_design(design, library, settings, numbers)
         at = slice(start, start + len(block.results))
-        for name, values in _columns(block.results).items():
+        for name, values in columns_of(block.results).items():
             columns[name][at] = values
         status[at] = block.of("status")
         first = block.results[0].copy() if start == 0 else first
@@ -89,12 +90,11 @@ def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray,
     return np.where(present, copies * named["self_price_usd"], 0.0), np.where(present, copies * mounting, 0.0)
 
 
-def _columns(results: np.ndarray) -> dict[str, np.ndarray]:
-    """OUTPUTS [draw] from results [draw, die, RESULTS]; NaN where a number is not finite."""
-    columns: dict[str, np.ndarray] = {}
-    for equation in (package_cost, package_facts):
-        rows = np.empty((len(results), len(equation.outputs)))
-        of_each(equation.function, results, rows)
-        rows[~np.isfinite(rows)] = math.nan
-        columns |= {output.name: rows[:, number] for number, output in enumerate(equation.outputs)}
+def columns_of(results: np.ndarray) -> dict[str, np.ndarray]:
+    """OUTPUTS [draw] of a package from results [draw, die, RESULTS]; NaN where a number is not finite."""
+    names = [output.name for equation in TELLING for output in equation.outputs]
+    rows = np.empty((len(results), len(names)))
+    told_of_each(results, rows)
+    rows[~np.isfinite(rows)] = math.nan
+    columns = dict(zip(names, rows.T, strict=True))
     return {**columns, TOTAL.name: columns["package_cost_usd"] + columns["package_design_usd"]}

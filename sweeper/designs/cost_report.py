@@ -133,31 +133,35 @@ class CostComparison:
 
 
 def cost_report(drawn: CostDraws) -> CostReport:
-    """All about one evaluated design."""
+    """All about one evaluated design. Bands are of the draws in which it can be built, if there are any."""
+    built = drawn.status[1:] == 0.0
     return CostReport(
         design=drawn.design.name,
         settings=dict(drawn.settings),
         draws=len(drawn.total_usd) - 1,
         status=STATUS[int(drawn.status[0])],
         status_die=_blamed(drawn),
-        buildable_share=float(np.mean(drawn.status[1:] == 0.0)),
-        total=_amount(TOTAL, drawn.total_usd),
-        parts=tuple(_amount(OUTPUTS[name], drawn.columns[name]) for name in PARTS),
-        facts=tuple(_amount(OUTPUTS[name], drawn.columns[name]) for name in FACTS),
+        buildable_share=float(np.mean(built)),
+        total=_amount(TOTAL, drawn.total_usd, built),
+        parts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in PARTS),
+        facts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in FACTS),
         dies=_dies(drawn),
         hinges=_hinges(drawn.inputs, drawn.values, drawn.total_usd),
     )
 
 
 def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
-    """How a design compares with another in the same draws, in which all that both use has the same values."""
+    """How a design compares with another in the same draws, in which all that both use has the same values; those count
+    in which both can be built, if there are any."""
     difference = first.total_usd - second.total_usd
+    both = (first.status[1:] == 0.0) & (second.status[1:] == 0.0)
+    counted = both if both.any() else np.ones_like(both)
     about = f"total of {first.design.name} less that of {second.design.name}"
     return CostComparison(
         first=cost_report(first),
         second=cost_report(second),
-        probability_cheaper=probability_less(first.total_usd[1:], second.total_usd[1:]),
-        difference=_amount(Output("difference_usd", "usd", about), difference),
+        probability_cheaper=probability_less(first.total_usd[1:][counted], second.total_usd[1:][counted]),
+        difference=_amount(Output("difference_usd", "usd", about), difference, counted),
         hinges=_hinges({**second.inputs, **first.inputs}, {**second.values, **first.values}, difference),
     )
 
@@ -171,8 +175,10 @@ def as_json(report: CostReport | CostComparison) -> dict[str, Any]:
     return asdict(report) | {"parts": [asdict(part) | share for part, share in zip(report.parts, shares, strict=True)]}
 
 
-def _amount(output: Output, values: np.ndarray) -> Amount:
-    return Amount(output.name, output.about, output.unit, float(values[0]), *bands(values[1:]))
+def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
+    """A quantity [draw], and its band over the `counted` draws [draw but the first]; over all where none counts."""
+    drawn = values[1:][counted] if counted.any() else values[1:]
+    return Amount(output.name, output.about, output.unit, float(values[0]), *bands(drawn))
 
 
 def _blamed(drawn: CostDraws) -> str:

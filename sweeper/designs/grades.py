@@ -18,12 +18,14 @@ import numpy as np
 from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
+from sweeper.designs.portfolio import VOLUME
 from sweeper.errors import Misuse, Problems
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
 from sweeper.reading import checks
+from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.columns import Stock
 from sweeper.study.settings import Settings
@@ -82,7 +84,7 @@ def read_grading(path: Path, library: Library) -> Grading:
     sorted_die = [die for row, die in enumerate(design.dies) if _is_harvested(design, row)]
     die = written.read("die", checks.choice, f"harvested die of {design.name}", sorted_die, default="")
     grades = written.read("grades", _grades, default=())
-    settings = settings_of(written, design, stock)
+    settings = settings_of(written, design, stock, except_for={VOLUME, *_of_spares(design, die)} if die else {VOLUME})
     written.problems.raise_any()
     return Grading(name, design, die, settings, spread, tuple(sorted(grades, key=lambda grade: -grade.usd)))
 
@@ -92,6 +94,14 @@ def _is_harvested(design: PackageDesign, row: int) -> bool:
     units = design.cells[row * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_units")]
     bought = design.bought[row] or design.die_codes[row, DIE_CODES.index("carrier")] == 1
     return not bought and units != 0.0
+
+
+def _of_spares(design: PackageDesign, die: str) -> set[str]:
+    """Parameters that say nothing but how many blocks of a die may be bad, which the grades do."""
+    place = list(design.dies).index(die) * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_spares")
+    needs = [design.symbols(cell) if isinstance(cell, Expression) else frozenset() for cell in design.cells]
+    others = frozenset().union(*(found for at, found in enumerate(needs) if at != place))
+    return {f"{PACKAGE_ROLE}.{name}" for name in needs[place] - others}
 
 
 def _grades(node: Node) -> tuple[Grade, ...]:
@@ -177,7 +187,8 @@ def sold_down_to(last: int, grading: Grading, results: Mapping[int, np.ndarray])
 
 
 def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dict[str, Any]:
-    """Shares and economy of a grading, for the values and in draws. Raises Misuse where it cannot be built or sold."""
+    """Shares and economy of a grading, for the values and in the draws in which it can be built. Raises Misuse where it
+    cannot be built or sold."""
     numbers = np.arange(draws + 1.0)
     _check_blocks(grading, library)
     results = {
@@ -191,12 +202,14 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
     if not np.sum(steps[-1].shares, axis=0)[0] > 0.0:
         raise Misuse(f"no die is fast enough for any grade of {grading.name}")
     profits = np.array([step.profit_per_wafer_usd for step in steps])
+    built = next(iter(results.values()))["status"][:, 0] == 0.0
+    profits[:, ~built] = np.nan
     best = np.argmax(np.where(np.isfinite(profits), profits, -np.inf), axis=0)
     rows = [
         {"sold": f"down to {grade.name}", "dies_per_wafer": step.dies_per_wafer[0], "rest_usd": step.rest_usd[0],
          "cost_usd": step.cost_usd[0], "revenue_usd": step.revenue_usd[0],
          "profit_per_wafer_usd": profits[number, 0], **_band(profits[number]),
-         "best_share": float(np.mean(best[1:] == number))}
+         "best_share": float(np.mean(best[1:][built[1:]] == number)) if built[1:].any() else math.nan}
         for number, (grade, step) in enumerate(zip(grading.grades, steps, strict=True))
     ]  # fmt: skip
     grades = [
@@ -206,7 +219,7 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
     ]  # fmt: skip
     pays = grading.grades[best[0]].name if profits[best[0], 0] > 0.0 else None
     return {"grading": grading.name, "package": grading.design.name, "die": grading.die, "draws": draws,
-            "grades": grades, "sold": rows, "best": pays}  # fmt: skip
+            "buildable_share": float(np.mean(built[1:])), "grades": grades, "sold": rows, "best": pays}  # fmt: skip
 
 
 def _check_blocks(grading: Grading, library: Library) -> None:
@@ -240,11 +253,14 @@ def grades_text(report: Mapping[str, Any]) -> str:
     def table(rows: Sequence[Mapping[str, Any]]) -> str:
         return listing([line(row) for row in rows], {key: key.replace("_", " ").upper() for key in rows[0]})
 
+    share = report["buildable_share"]
+    few = "" if share == 1.0 else f"It can be built in {share:.1%} of the draws; others do not count.\n"
     best = f"Most per wafer: sold down to {report['best']}." if report["best"] else "Every choice loses."
     return (
         f"{report['grading']}: {report['package']}, sorted by its die {report['die']}\n"
         f"Shares are of packages sold. ABOVE REST: price less what is in the package beside the die; a grade below 0\n"
         f"costs more to mount than it brings.\n{table(report['grades'])}\n\n"
         f"What they bring. BEST SHARE: of {report['draws']} draws, those in which to sell down to here pays best.\n"
+        f"{few}"
         f"{table(report['sold'])}\n\n{best}"
     )

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.designs.supply import layers_of, lead_time_s, node_at, own_layers, total_of, wafers_of, waits_s
-from sweeper.errors import Problems, SpecError, unknown
+from sweeper.errors import Misuse, Problems, SpecError
 from sweeper.inputs.packages import PACKAGE_ROLE
-from sweeper.kernels.packages.layout import DIE_CODES, RESULT
+from sweeper.kernels.packages.layout import DIE_CODES, RESULT, STATUS
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
+from sweeper.library.shelf import NoEntry
 from sweeper.reading import checks
 from sweeper.reading.nodes import Node, error, read_yaml
 from sweeper.study.columns import Stock
@@ -127,9 +128,11 @@ def _supply(node: Node, library: Library) -> dict[str, float]:
     found, problems = {}, Problems()
     for name, rate in checks.mapping(node, "supply").items():
         with problems.collecting():
-            if name not in library.names("node"):
-                raise SpecError([node.key_problem(name, unknown("node", name, library.names("node")))])
-            found[library.find("node", name).name] = checks.number(rate, SUPPLY)
+            try:
+                named = library.find("node", name).name
+            except NoEntry as fault:
+                raise SpecError([node.key_problem(name, str(fault))]) from None
+            found[named] = checks.number(rate, SUPPLY)
     problems.raise_any()
     return found
 
@@ -149,6 +152,9 @@ def pieces_of(system: System, library: Library) -> tuple[float, list[Piece]]:
     """Cost of one package without design, and all that is designed for it. Dies of a stack are one design."""
     found = evaluate_design(system.design, library, system.settings)
     named = found.results[0].view(RESULT)[:, 0]
+    if named["status"][0] != 0.0:
+        why = STATUS[int(named["status"][0])]
+        raise Misuse(f"the system {system.name} cannot be built: {system.design.name} has {why} under its settings")
     pieces: dict[str, Piece] = {}
     for row, die in enumerate(system.design.dies):
         of = named[row]
@@ -169,10 +175,13 @@ def pieces_of(system: System, library: Library) -> tuple[float, list[Piece]]:
 
 def portfolio_report(portfolio: Portfolio, library: Library) -> dict[str, Any]:
     """What each system costs with designs of its own and with shared ones, what is shared by how many, the wafers that
-    all take, and when the last of each system is made."""
+    all take, and when the last of each system is made. Of a design that costs more in one system than in another it is
+    the dearer one. Raises Misuse for a system that cannot be built."""
     systems = portfolio.systems
     costs, every = zip(*(pieces_of(system, library) for system in systems), strict=True)
-    prices = {piece.key: piece.usd for pieces in every for piece in pieces}
+    prices: dict[tuple[str, str, float], float] = {}
+    for piece in (piece for pieces in every for piece in pieces):
+        prices[piece.key] = max(piece.usd, prices.get(piece.key, 0.0))
     uses = [{piece.key: piece.held for piece in pieces} for pieces in every]
     volumes = [system.volume for system in systems]
     shared = shares(prices, uses, volumes)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sweeper.errors import Place, Problem, Problems, unknown
+from sweeper.errors import Place, Problem, Problems, listed, unknown
 from sweeper.kernels.codes import RECOMPUTE_MODULES
 from sweeper.library.graph_workload import OPTIMAL
 from sweeper.reading.nodes import Node
@@ -83,30 +84,97 @@ def check_priced_dies(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock:
             return
 
 
+@dataclass(frozen=True)
+class Above:
+    """Numbers above another."""
+
+    least: float
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, float | int) and value > self.least
+
+    def __str__(self) -> str:
+        return f"above {self.least:g}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Some values."""
+
+    values: tuple[float | str, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.values
+
+    def __str__(self) -> str:
+        return " or ".join(f"{value:g}" if isinstance(value, float) else value for value in self.values)
+
+
 PARTS = tuple(f"recompute_{part}" for part in RECOMPUTE_MODULES[1:])
-READ_WITH: Mapping[str, tuple[str, tuple[float | str, ...]]] = {
-    **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), ("recompute", ("full",))),
-    **dict.fromkeys(PARTS, ("recompute", ("selective",))),
-    "shard_group": ("zero_stage", (3.0,)),
-    "gradient_bucket": ("zero_stage", (0.0, 1.0, 2.0)),
-    "parameter_bucket": ("zero_stage", (1.0, 2.0)),
-    **dict.fromkeys(("optimizer", "moment_format"), ("task", ("training",))),
-    "sequence_parallel": ("tensor_rows", (1.0,)),  # a grid splits norms and residuals anyway
-    "workload.nodes_per_token": ("expert_dispatch", ("per_chip",)),
+TRAINED = (
+    "optimizer", "moment_format", "optimizer_state", "gradient_format", "zero_stage", "recompute", "schedule",
+    "activation_offload", "optimizer_offload", "workload.loss_chunks",
+)  # fmt: skip
+IN_TRAINING, IN_FULL, IN_PARTS = (
+    {column: OneOf((value,))}
+    for column, value in (("task", "training"), ("recompute", "full"), ("recompute", "selective"))
+)
+AWAY = {f"{part}_offload": Above(0.0) for part in ("weight", "activation", "optimizer")}
+READ_WITH: Mapping[str, Mapping[str, Above | OneOf]] = {
+    **dict.fromkeys(TRAINED, IN_TRAINING),
+    **dict.fromkeys(("recompute_share", "checkpoint_interval", "kept_results"), IN_FULL),
+    **dict.fromkeys(PARTS, IN_PARTS),
+    "shard_group": {"zero_stage": OneOf((3.0,))},
+    "gradient_bucket": {"zero_stage": OneOf((0.0, 1.0, 2.0))},
+    "parameter_bucket": {"zero_stage": OneOf((1.0, 2.0))},
+    "virtual_stages": {"schedule": OneOf(("interleaved",))},
+    "cache_format": {"task": OneOf(("inference",))},
+    "context_exchange": {"context_parallel": Above(1.0)},
+    **dict.fromkeys(("offload_bandwidth", "offload_capacity"), AWAY),
+    "sequence_parallel": {"tensor_rows": OneOf((1.0,))},  # a grid splits norms and residuals anyway
+    "workload.nodes_per_token": {"expert_dispatch": OneOf(("per_chip",))},
 }
-"""Columns that count only where another column has one of some values."""
+"""Columns that count only where one of some other columns has one of some values."""
 
 
 def check_read_with(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
     """What a box asks of a column counts somewhere: beside the choice that it belongs to."""
-    for column, (other, values) in READ_WITH.items():
+    for column, others in READ_WITH.items():
         if column not in owners:
             continue
-        asked = [beside for value, beside in draft.combinations((column, other)) if value != default(column)]
-        if asked and not set(asked) & set(values):
-            wanted = " or ".join(f"{value:g}" if isinstance(value, float) else value for value in values)
-            message = f"nothing reads {column} in {draft.title}: it counts with {other}: {wanted} only"
+        asked = [beside for value, *beside in draft.combinations((column, *others)) if value != default(column)]
+        if asked and not any(one in values for each in asked for one, values in zip(each, others.values())):
+            wanted = ", or ".join(f"{other}: {values}" for other, values in others.items())
+            message = f"nothing reads {column} in {draft.title}: it counts with {wanted} only"
             problems.append(owners[column].problem(f"{message}; give that too, or leave {column} out"))
+
+
+EXPERTS = "experts"
+OF_EXPERTS = (
+    "expert_parallel", "expert_tensor_parallel", "expert_imbalance", "expert_overlap", "expert_dispatch",
+    "expert_format", "expert_compute_format", "calibration.expert_efficiency", "calibration.expert_launches",
+    "workload.experts_per_token", "workload.expert_feed_forward", "workload.capacity_factor", "workload.dense_layers",
+    "workload.expert_interval",
+)  # fmt: skip
+"""Columns that only layers with routed experts read."""
+
+
+def check_experts(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:
+    """What a box asks of routed experts counts in some model: one that has them."""
+    for column in OF_EXPERTS:
+        if column not in owners or owners[column].name not in draft.read:
+            continue
+        asked = draft.combinations(("workload", column, f"workload.{EXPERTS}"))
+        found = {
+            str(workload): getattr(stock.workload(str(workload)), "parameters", {}).get(EXPERTS, 0.0)
+            if isinstance(experts, str) or math.isnan(experts)
+            else experts
+            for workload, value, experts in asked
+            if column.partition(".")[1] or value != default(column)
+        }
+        if found and not any(experts > 0.0 for experts in found.values()):
+            message = f"nothing reads {column} in {draft.title}: {listed(sorted(found))} has no routed experts"
+            problems.append(owners[column].problem(f"{message}; leave {column} out"))
 
 
 SCANS = ("scan_layers", "scan_heads", "attention_free_layers")

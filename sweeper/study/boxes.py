@@ -10,6 +10,7 @@ from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import (
     check_balanced,
+    check_experts,
     check_generated,
     check_joint,
     check_parameters,
@@ -71,6 +72,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
         check_read_with(draft, owners, problems)
         check_served(draft, owners, problems)
         check_scans(draft, owners, stock, problems)
+        check_experts(draft, owners, stock, problems)
     check_parameters(draft, owners, stock, problems)
     # What could not be read would contradict by its absence.
     overriding = frozenset(check_contradictions(draft, owners, stock, problems) if len(problems) == before else ())

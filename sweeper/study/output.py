@@ -71,6 +71,8 @@ def _constraint(node: Node) -> Expression:
     condition = checks.expression(node, "a constraint")
     if not condition.compares:
         raise error(node, f"{brief(condition.text)} compares nothing; a constraint is e.g. memory_need_B < 64e9")
+    if not condition.symbols:
+        raise error(node, f"{brief(condition.text)} asks nothing of a point; a constraint is e.g. memory_need_B < 64e9")
     return condition
 
 
@@ -84,6 +86,8 @@ def read_output(node: Node, mode: str) -> StudyOutput:
         written.read("float32", checks.boolean, "float32", default=usual.float32),
         written.read("top_k", checks.whole, "top_k", 1, MAX_TOP_K, default=usual.top_k),
     )
+    if "top_k" in written and output.mode != "top_k":
+        written.problems.append(node.key_problem("top_k", f"nothing reads it in mode {output.mode}; say mode: top_k"))
     written.problems.raise_any()
     return output
 

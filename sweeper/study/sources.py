@@ -115,7 +115,18 @@ def _without(node: Node, axes: Mapping[str, Node]) -> dict[str, Node]:
                     place = f"{home.file}:{axis.line}"
                     raise UsageFault(f"{together[0]} is given by the table {name} ({place}), together with others")
             found[key] = replace(home, value={name: axis for name, axis in home.value.items() if name not in axes})
+    if "assumptions" in found:
+        found["assumptions"] = _unassumed(found["assumptions"], axes)
     return found
+
+
+def _unassumed(node: Node, axes: Mapping[str, Node]) -> Node:
+    """Assumptions, less those of some columns."""
+    if isinstance(node.value, tuple):
+        return replace(node, value=tuple(_unassumed(part, axes) for part in node.value))
+    if isinstance(node.value, dict):
+        return replace(node, value={name: value for name, value in node.value.items() if name not in axes})
+    return node
 
 
 def is_there(path: Path) -> bool:

@@ -138,7 +138,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     read = [read_box(draft, stock, problems) for draft in drafts]
     boxes = [each.box for each in read]
     if not problems:
-        problems.extend(_idle_overrides(drafts, read))
+        problems.extend([*_idle_overrides(drafts, read), *_idle_assumptions(drafts, read)])
     objectives = written.read("objective", read_objectives, default=())
     constraints = written.read("constraints", read_constraints, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
@@ -177,6 +177,15 @@ def _idle_overrides(drafts: Sequence[BoxDraft], read: Sequence[ReadBox]) -> Iter
     named = {place: word for draft in drafts for word, place in draft.overrides.items()}
     for place in sorted(named.keys() - used):
         yield place.problem(f"nothing to override: no {named[place]} is of another kind than the entries that it meets")
+
+
+def _idle_assumptions(drafts: Sequence[BoxDraft], read: Sequence[ReadBox]) -> Iterator[Problem]:
+    """Columns that the study itself assumes, while axes give them in every box; a set is for many studies, and may."""
+    used = {asked.place for each in read for asked in each.asked.values()}
+    given = ((name, one.asked) for draft in drafts for name, one in draft.assumed.items())
+    named = {asked.place: name for name, asked in given if not asked.by_set}
+    for place in sorted(named.keys() - used):
+        yield place.problem(f"nothing reads this {named[place]}: an axis gives it too; leave one of them out")
 
 
 def _places(written: Mapping[str, Node]) -> dict[str, Place]:

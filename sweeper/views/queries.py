@@ -1,12 +1,15 @@
 """SQL over a dataset: what is read is the table `data`, and nothing else."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import polars as pl
 
-from sweeper.errors import UsageFault, brief, unknown
+from sweeper.errors import SpecError, UsageFault, brief, unknown
+from sweeper.planning.plan import Plan
 from sweeper.views.datasets import first_line, is_run, reading, scan, scan_all
 
 TABLE = "data"
@@ -23,6 +26,29 @@ def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) 
     Raises UsageFault for a query that fails or reads anything else, NoDataset as `scan` does, whose `partial` and
     `verify` these are.
     """
+    assert_asks(sql)
+    with reading(run):
+        data = (scan if is_run(run) else scan_all)(run, partial, verify)
+        data.collect_schema()
+    with _answering(data):
+        return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
+
+
+def check_answer(plan: Plan) -> None:
+    """Raises SpecError for an answer that the dataset of a study could not give, before anything is evaluated."""
+    written = plan.study.written
+    if plan.study.answer and isinstance(written.value, dict):
+        empty = pl.DataFrame(plan.schema.empty_table()).lazy()
+        try:
+            assert_asks(plan.study.answer)
+            with _answering(empty):
+                pl.SQLContext(frames={TABLE: empty}).execute(plan.study.answer, eager=False).collect_schema()
+        except UsageFault as fault:
+            raise SpecError([written.value["answer"].problem(str(fault))]) from None
+
+
+def assert_asks(sql: str) -> None:
+    """Raises UsageFault for what does not read the dataset, or reads anything else."""
     if len(sql) > MAX_LENGTH:
         raise UsageFault(f"a query of {len(sql)} characters; at most {MAX_LENGTH} are read")
     if not _BEGINS.match(sql):
@@ -30,11 +56,13 @@ def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) 
     for word in sorted(set(_WORD.findall(sql))):
         if reads_files(word):
             raise UsageFault(f"{word} reads files; a query reads the dataset only, as the table {TABLE}")
-    with reading(run):
-        data = (scan if is_run(run) else scan_all)(run, partial, verify)
-        data.collect_schema()
+
+
+@contextmanager
+def _answering(data: pl.LazyFrame) -> Iterator[None]:
+    """Raises UsageFault for a query to a table that fails inside."""
     try:
-        return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
+        yield
     except (pl.exceptions.PolarsError, UnicodeEncodeError) as error:
         absent = _ABSENT.search(str(error))
         if absent:

@@ -48,9 +48,9 @@ NODE = vocabulary(
     chip_design_price=free("usd/mm^2", "design of a chip around its modules"),
     chip_fixed_price=free("usd", "fixed part of a chip's design"),
     active=flag("1 if transistors are made: defects then count in core, cells and vias", 1.0),
-    carbon=free("kg/mm^2", "carbon dioxide equivalent of making a wafer, per area, without electricity"),
-    fab_energy=free("J/mm^2", "electricity of making a wafer, per area"),
-    cycle_time=free("s", "time of a wafer in the fab"),
+    carbon=free("kg/mm^2", "carbon dioxide equivalent of making a wafer, per area, without electricity", math.nan),
+    fab_energy=free("J/mm^2", "electricity of making a wafer, per area", math.nan),
+    cycle_time=free("s", "time of a wafer in the fab", math.nan),
     wiring_layers=free("", "layers that lead signals away from dies on it; 0: not known", limits=PARTS),
     wiring_pitch=Attribute("mm", "pitch of wires in these layers", 0.001),
 )

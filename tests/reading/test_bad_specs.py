@@ -201,7 +201,8 @@ STUDY_CASES = [
     ),
     Case("unknown mode", "mode: best", "mode: fastest", 21, "unknown output mode 'fastest'"),
     Case("boolean as a word", "float32: false", "float32: no", 21, "float32 must be true or false"),
-    Case("top_k of zero", "top_k: 10", "top_k: 0", 21, "must lie from 1"),
+    Case("top_k of zero", "mode: best", "mode: top_k, top_k: 0", 21, "must lie from 1"),
+    Case("top_k in another mode", "mode: best", "mode: best, top_k: 4", 21, "nothing reads it in mode best"),
     Case("column listed twice", "[iteration_time_s]", "[cost, cost]", 21, "'cost' is given twice"),
     Case("mode without objective", "objective: {minimise: iteration_time_s}\n", "", 20, "mode best needs an objective"),
     Case(

@@ -110,7 +110,7 @@ search:
     where: tensor_parallel * data_parallel == chips
   microbatch: {powers_of_two: [1, 4]}
 objective: {minimise: iteration_time_s}
-output: {mode: best, columns: [iteration_time_s], float32: false, top_k: 10}
+output: {mode: best, columns: [iteration_time_s], float32: false}
 """
 
 

@@ -839,8 +839,8 @@ def stage_times(**given: Any) -> Outputs:
     gradient += exposed(gradient + weight, gather + scatter, share, slowdown)
     layer = {
         "stage_forward_s": max(forward + exposed(forward, gather, share, slowdown), given["offload_forward_s"]),
-        "stage_input_gradient_s": max(gradient, given["offload_backward_s"] - weight),
-        "stage_weight_gradient_s": weight,
+        "stage_input_gradient_s": gradient,
+        "stage_weight_gradient_s": weight + max(given["offload_backward_s"] - gradient - weight, 0.0),
     }
     stage = {name: given["layers_per_stage"] * value for name, value in layer.items()}
     backward = sum(stage[f"stage_{kind}_gradient_s"] for kind in ("input", "weight"))
@@ -1078,17 +1078,28 @@ def required_rates(**given: Any) -> Outputs:
 
 
 def serving_pass(
-    layer: list[float], everything: list[list[float]], layers: float, pass_s: float
+    layer: list[float],
+    everything: list[list[float]],
+    layers: float,
+    pass_s: float,
+    sizes: list[float],
+    width_B: float,
+    away: float,
+    link_Bps: float,
 ) -> tuple[float, float]:
-    """Layers of a stage, where the host may be the slower one; and embedding and head."""
+    """Layers of a stage, where the host or the link to the second memory may be the slower one; embedding and head."""
     [sums] = rows_of([layer], Sums._fields)
     ends = [places(everything)[end] for end in ("first", "last")]
     chip = sums["forward"] + sums["network_forward"]
-    layers_s = layers * max(chip, sums["host_forward"])
+    [size] = rows_of([sizes], Sizes._fields)
+    coming = away * size["weights"] * width_B / link_Bps
+    layers_s = layers * max(chip, sums["host_forward"], coming)
     return max(layers_s, pass_s), sum(end["forward"] + end["network_forward"] for end in ends)
 
 
-STAGE = ("layers_per_stage", "host_pass_s")
+STAGE = (
+    "layers_per_stage", "host_pass_s", "layer_sizes", "weight_B", "weight_offload", "offload_bandwidth_Bps"
+)  # fmt: skip
 
 
 @twin

@@ -659,6 +659,14 @@ def too_hot(package: Package, die: Values, of: Found) -> bool:
     return bool(limit and of["total_power_W"] > limit * of["area_mm2"])
 
 
+def too_many_blocks(die: Values, of: Found) -> bool:
+    """Whether its equal blocks have no room in its core, or all of them may be bad."""
+    blocks = die.harvest_units
+    return bool(blocks) and (
+        blocks * die.harvest_unit_mm2 > of["core_mm2"] * (1 + 1e-9) or die.harvest_spares >= blocks
+    )
+
+
 def slack(package: Package, die: Values, children: Children, of: Found) -> None:
     """Edge and field left over (negative where they are exceeded), and why the unit cannot be made."""
     width, height = of["width_mm"], of["height_mm"]
@@ -678,6 +686,10 @@ def slack(package: Package, die: Values, children: Children, of: Found) -> None:
         ("wiring_exceeded", of["wiring_slack"] < 0),
         ("carrier_exceeds_assembly", bool(children) and 0 < die.assembly_largest_carrier_mm2 < of["area_mm2"]),
         ("power_density_exceeded", too_hot(package, die, of)),
+        ("blocks_exceed_die", math.isnan(die.given_price_usd) and too_many_blocks(die, of)),
     )
     own = [STATUS.index(name) for name, holds in reasons if holds]
-    of["status"] = float(next(iter([*own, *(child_of["status"] for _, child_of in children if child_of["status"])]), 0))
+    fails = [] if of["quality"] > 0 else [STATUS.index("never_works")]
+    of["status"] = float(
+        next(iter([*own, *(child_of["status"] for _, child_of in children if child_of["status"]), *fails]), 0)
+    )

@@ -106,8 +106,11 @@ def _text_of(node: Node, key: str) -> str:
 
 
 UNREAD = {
-    "core_area": ("part", "die_area"),
+    "core_area": ("part", "die_area", "area"),
     "die_area": ("part", "area"),
+    "finish_price": ("part", "price"),
+    "reticle_share": ("part", "price"),
+    "power": ("total_power",),
     "harvest_unit_area": ("part",),
     "harvest_units": ("part",),
     "harvest_spares": ("part",),

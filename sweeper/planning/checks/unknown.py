@@ -14,6 +14,8 @@ from sweeper.words.system import ROLES
 
 PRICED = ("chip", "memory")
 """Roles whose entries must have a price where an objective counts money."""
+APART = ("usd", "kg")
+"""In units: money matters to money only, and carbon to carbon, though an equation may write both and more."""
 ADVICE = "say it in the library or the study, or choose another objective"
 
 
@@ -30,10 +32,10 @@ def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
 
 
 def _unknown(grid: Grid, program: Program, objective: str) -> Iterator[str]:
-    """Inputs that are NaN for some entry; prices matter to money only, though an equation may write both."""
+    """Inputs that are NaN for some entry."""
     for name in sorted(program.inputs_read):
         column = program.inputs[name]
-        concerns = "usd" not in column.unit or "usd" in objective
+        concerns = all(kind in objective for kind in APART if kind in column.unit)
         if concerns and not column.array and len(column.needs) <= 1:
             absent = [label for label, value in by_value(grid, column).items() if np.isnan(value)]
             if absent:
