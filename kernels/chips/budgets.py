@@ -73,8 +73,14 @@ def interface_mm2(budgets: Budgets) -> float:
 
 @compiled
 def outer_mm2(budgets: Budgets) -> float:
-    """Area whose edge lets wires out, and which takes room in the package."""
+    """Area whose edge lets wires out."""
     return budgets.io_area_mm2 if budgets.io_area_mm2 > 0.0 else budgets.chip_area_mm2
+
+
+@compiled
+def footprint_mm2(budgets: Budgets) -> float:
+    """Area that takes room in the package: of the chip, or of the dies under it where these are larger."""
+    return max(budgets.io_area_mm2, budgets.chip_area_mm2)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
-from sweeper.kernels.chips.budgets import Budgets
+from sweeper.kernels.chips.budgets import Budgets, footprint_mm2
 from sweeper.kernels.codes import REASON
 from sweeper.kernels.equation import Output, equation
 
@@ -29,11 +29,10 @@ class Limits(NamedTuple):
 
 
 class Wires(NamedTuple):
-    """Wires that leave the chip: to memory (which lies on it if they take no perimeter), to chips of its package, and
-    to others."""
+    """Wires that leave the chip: to memory, which may lie on it, to chips of its package, and to others."""
 
     memory_wires: float
-    memory_used_mm: float
+    memory_on_chip: float
     lane_wires: float
     outer_lane_wires: float
 
@@ -57,6 +56,7 @@ def generated_limits(
     budgets: Annotated[Budgets, "template_{}"],
     limits: Annotated[Limits, "template_{}"],
     wires: Annotated[Wires, "{}"],
+    stacks_used_mm2: float,
     core_voltage_V: float,
     chip_power_W: float,
     draws: Annotated[Draws, "{}"],
@@ -64,16 +64,17 @@ def generated_limits(
     """The first limit that is exceeded, in the order of `sweeper.kernels.codes.REASONS`."""
     most, area_mm2 = 1.0 + ROUNDING, budgets.chip_area_mm2
     die_mm2 = area_mm2 / limits.dies
-    to_memory = wires.memory_wires if wires.memory_used_mm > 0.0 else 0.0
+    to_memory = 0.0 if wires.memory_on_chip > 0.0 else wires.memory_wires
     signals = PER_WIRE * to_memory + PER_LANE * (wires.lane_wires + wires.outer_lane_wires)
     bumps = signals + PER_CURRENT * chip_power_W / core_voltage_V / limits.bump_current_A
-    on_chip_W = 0.0 if wires.memory_used_mm > 0.0 else draws.memory_draw_W
+    on_chip_W = draws.memory_draw_W if wires.memory_on_chip > 0.0 else 0.0
     heat_W = chip_power_W + on_chip_W + draws.lane_draw_W + draws.outer_lane_draw_W
     rise_K = heat_W / area_mm2 * limits.thermal_resistance_mm2K_per_W
     reason = REASON.too_hot if rise_K > most * limits.temperature_rise_K else REASON.feasible
     reason = REASON.bumps_exceeded if bumps > most * area_mm2 / limits.bump_pitch_mm**2 else reason
-    widest = limits.package_area_mm2 > most * limits.interposer_area_mm2 > 0.0
-    reason = REASON.interposer_exceeded if widest else reason
+    taken_mm2 = footprint_mm2(budgets) + stacks_used_mm2
+    reason = REASON.interposer_exceeded if taken_mm2 > most * limits.interposer_area_mm2 > 0.0 else reason
     largest_mm2 = max(die_mm2, budgets.io_area_mm2 / limits.io_dies)
     reason = REASON.reticle_exceeded if largest_mm2 > most * limits.reticle_area_mm2 else reason
+    reason = REASON.area_exceeded if taken_mm2 > most * limits.package_area_mm2 > 0.0 else reason
     return die_mm2, bumps, rise_K, float(reason)

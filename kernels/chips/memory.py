@@ -2,7 +2,16 @@
 
 from typing import Annotated, NamedTuple
 
-from sweeper.kernels.chips.budgets import SOURCE, Budgets, Shares, counted, interface_mm2, outer_mm2, perimeter_mm
+from sweeper.kernels.chips.budgets import (
+    SOURCE,
+    Budgets,
+    Shares,
+    counted,
+    footprint_mm2,
+    interface_mm2,
+    outer_mm2,
+    perimeter_mm,
+)
 from sweeper.kernels.chips.voltage import Voltages
 from sweeper.kernels.chips.wires import GIVEN, Wire, driven, edge_taken_mm, escaping, offered_W
 from sweeper.kernels.equation import Output, equation
@@ -34,6 +43,7 @@ class Stack(NamedTuple):
     Output("memory_used_mm2", "mm^2", "area of the memory controllers on the chip"),
     Output("stacks_used_mm2", "mm^2", "area of the devices beside the chip"),
     Output("memory_used_mm", "mm", "perimeter that the wires take"),
+    Output("memory_on_chip", "", "1 if main memory lies on the chip"),
     Output("memory_draw_W", "W", "power of main memory at its bandwidth"),
     Output("memory_idle_W", "W", "power of keeping data"),
     Output("memory_price_usd_per_B", "usd/B", "price of main memory"),
@@ -51,10 +61,10 @@ def generated_memory(
     memory_devices: float,
     chip_split: float,
     generated_counts: float,
-) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
+) -> tuple[float, ...]:
     """Devices by package, controllers and perimeter; then wires, and the voltage that spends the power."""
     controller_mm2 = stack.controller_area_mm2 * technology_controller_area
-    beside_mm2 = template_package_area_mm2 - outer_mm2(budgets)
+    beside_mm2 = template_package_area_mm2 - footprint_mm2(budgets)
     room_mm2 = budgets.chip_area_mm2 if stack.on_chip > 0.0 else beside_mm2
     let_out = escaping(shares.edge_share * perimeter_mm(outer_mm2(budgets)), wire)
     interfaces_mm2 = interface_mm2(budgets) * (shares.area_share if chip_split == GIVEN else 1.0)
@@ -78,6 +88,7 @@ def generated_memory(
         devices * controller_mm2,
         0.0 if stack.on_chip > 0.0 else devices * stack.area_mm2,
         edge_taken_mm(wires, wire),
+        stack.on_chip,
         idle_W + moved_Bps * energy_J_per_B,
         idle_W,
         stack.price_usd / stack.capacity_B,

@@ -101,7 +101,7 @@ def balance(
     """
     nominal_V, threshold_V, margin_V, maximum_V = at
     low = threshold_V + margin_V
-    if logic_W <= 0.0:
+    if logic_W <= 0.0 or nominal_V <= threshold_V:
         return 0.0, 0.0, 0.0
     # Logic alone would spend it all there.
     high = max(voltage_of(max(left_W, 0.0) / logic_W, nominal_V, threshold_V), low)

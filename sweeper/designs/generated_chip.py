@@ -14,12 +14,12 @@ from sweeper.kernels.codes import REASONS
 from sweeper.kernels.models import GENERATING
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.study.box_checks import BALANCED_BY, unbalanced
+from sweeper.study.box_checks import BALANCED_BY, UNREAD_IF_BALANCED, unbalanced
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
 from sweeper.study.settings import Settings, read_pairs
 from sweeper.views.text import aligned
-from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
+from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
 from sweeper.words.system import OVERRIDES
 
 ROLES_OF_CHIP = ("template", "technology", "stack", "lane", "outer_lane")
@@ -28,11 +28,6 @@ CHIP_SWITCHES = ("voltage_floor", "cache_network", "memory_devices", "generated_
 """Switches that its equations read."""
 
 SHARED_PORTS = "shared_ports"
-UNREAD_IF_BALANCED = SHARES.keys() - {
-    "l2_area_share", "lane_area_share", "outer_lane_area_share", *(f"{part}_edge_share" for part in EDGE_PARTS)
-}  # fmt: skip
-"""Shares of a template that a balanced chip finds for itself."""
-
 BUDGETS = (
     "template_chip_area_mm2",
     "template_io_area_mm2",
@@ -159,7 +154,8 @@ def _part(name: str, values: Mapping[str, float], balanced: bool) -> Part:
     if not balanced or name not in EDGE_PARTS:
         return part
     shared_mm2 = values["template_chip_area_mm2"] * (1.0 - values["template_other_area_share"])
-    taken = part.area_mm2 / (values["template_io_area_mm2"] or shared_mm2)
+    whole_mm2 = values["template_io_area_mm2"] or shared_mm2
+    taken = part.area_mm2 / whole_mm2 if whole_mm2 > 0.0 else 0.0
     share = taken if name == "memory" else part.area_share
     return replace(part, area_share=share, power_share=part.power_W / values["template_power_W"])
 

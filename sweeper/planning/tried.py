@@ -90,8 +90,8 @@ REMEDIES = {
     "format_unsupported": "the chip does not compute in compute_format; another chip or format does",
     "chips_mismatch": "dim_x x dim_y x dim_z must be chips",
     "parallelism_mismatch": "the degrees (tensor_parallel, pipeline_parallel, context_parallel, data_parallel) must"
-    " multiply to chips, and what splits them (tensor_rows, expert_parallel x expert_tensor_parallel, shard_group) divide"
-    " the chips that it splits",
+    " multiply to chips, and what splits them (tensor_rows, expert_parallel x expert_tensor_parallel, shard_group) must"
+    " divide the chips that it splits",
     "too_many_stages": "pipeline_parallel may be at most the number of layers",
     "too_many_replicas": "data_parallel may be at most batch_size",
     "microbatch_indivisible": "batch_size must be a multiple of data_parallel x microbatch",

@@ -11,6 +11,7 @@ from sweeper.library.graph_workload import OPTIMAL
 from sweeper.reading.nodes import Node
 from sweeper.study.columns import PARTITIONING, Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.words.chips import EDGE_PARTS, SHARES
 from sweeper.words.columns import default
 from sweeper.words.system import GENERATED_FROM, OPTIONAL_ROLES, PLACEHOLDER
 
@@ -42,6 +43,10 @@ MICROBATCH = "microbatch"
 
 BALANCED_BY = ("core_register", "core_l1", "l1_bank_width", "l2_bank_width")
 """Numbers of a template from which the parts of a chip are made to fit each other; 0: not known."""
+UNREAD_IF_BALANCED = SHARES.keys() - {
+    "l2_area_share", "lane_area_share", "outer_lane_area_share", *(f"{part}_edge_share" for part in EDGE_PARTS)
+}  # fmt: skip
+"""Shares of a template that a balanced chip finds for itself."""
 BESIDE = {"stack": ("stack",), "lane or an outer_lane": ("lane", "outer_lane")}
 """What must be generated with a balanced chip, as it takes area and power from the cores, and roles that name it."""
 
@@ -69,6 +74,13 @@ def check_balanced(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: St
         elif network != "shared_ports":
             message = f"chip_split: balanced needs cache_network: shared_ports, found {network}, in {draft.title}"
             problems.append(node.problem(message))
+    splits = {split for (split,) in draft.combinations(("chip_split",))} if draft.names("template") else set()
+    for name in sorted(UNREAD_IF_BALANCED) if splits == {"balanced"} else ():
+        if f"template.{name}" in owners:
+            message = (
+                f"nothing reads template.{name} in {draft.title}: a balanced chip finds it for itself; leave it out"
+            )
+            problems.append(owners[f"template.{name}"].problem(message))
 
 
 def check_priced_dies(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock, problems: Problems) -> None:

@@ -13,7 +13,7 @@ from sweeper.words import ranges
 from sweeper.words.attributes import free
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
 from sweeper.words.columns import engine_column
-from sweeper.words.system import OVERRIDES, STAND_INS
+from sweeper.words.system import GENERATED_FROM, OVERRIDES, STAND_INS
 
 METHODS = ("portfolio", "global")
 """Descents and evolutions from many starts, or differential evolution."""
@@ -164,10 +164,11 @@ def _weights(node: Node, objectives: int) -> tuple[tuple[float, ...], ...]:
 
 def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, int]:
     """Engine's columns that continuous columns give, each by the position of the one that gives it: a role that another
-    fills, because the box does not name it, has the other's numbers, but for those that the box gives."""
+    fills, because the box does not name it nor what it is generated from, has the other's numbers, but for those that
+    the box gives."""
     positions = {name: i for i, name in enumerate(names)}
     for absent, role in STAND_INS.items():
-        if absent not in named:
+        if absent not in named and GENERATED_FROM.get(absent) not in named:
             same = {name.replace(f"{role}.", f"{absent}.", 1): i for name, i in positions.items()
                     if name.startswith(f"{role}.")}  # fmt: skip
             positions = {**{name: i for name, i in same.items() if name not in named}, **positions}

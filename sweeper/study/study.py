@@ -17,6 +17,7 @@ from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node
 from sweeper.shown import Shown
+from sweeper.study.box_checks import UNREAD_IF_BALANCED
 from sweeper.study.boxes import ReadBox, read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
@@ -252,6 +253,15 @@ def perturbed(study: Study, perturbation: Perturbation, objective: str | None = 
     return replace(study, objectives=tuple(chosen), optimize=optimize, perturbation=perturbation, output=output)
 
 
+UNREAD_SHARES = {f"template.{name}" for name in UNREAD_IF_BALANCED}
+
+
+def _is_balanced(box: Box) -> bool:
+    """Whether all chips of a box are balanced."""
+    splits = [(axis, axis.columns.index("chip_split")) for axis in box.axes if "chip_split" in axis.columns]
+    return bool(splits) and all(row[at] == "balanced" for axis, at in splits for row in axis.rows)
+
+
 def _unoptimized(
     written: Mapping[str, Node], boxes: Sequence[Box], optimize: Optimize | None, objectives: Sequence[Objective]
 ) -> Problems:
@@ -271,6 +281,9 @@ def _unoptimized(
             problems.append(written.get("search", node).problem("the best draw is luck: sweep draws"))
         if optimize is not None and not optimize.columns(named):
             problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
+        found_alone = _is_balanced(box) and optimize is not None and {*(optimize.shares or ())} & UNREAD_SHARES
+        for name in sorted(found_alone or ()):
+            problems.append(node.problem(f"box {number}: nothing reads {name}: a balanced chip finds it for itself"))
         for name in optimize.ranges if optimize is not None else ():
             role = name.partition(".")[0]
             if role in OPTIONAL_ROLES and role not in named:

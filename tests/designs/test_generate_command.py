@@ -221,7 +221,7 @@ IMPOSSIBLE = {
     "power_exceeded": ("template.core_power_share=0.2", "template.register_power_share=1", "template.l1_power_share=1"),
     "no_compute": ("template.core_area_share=0",),
     "reticle_exceeded": ("template.chip_area=900 mm^2",),
-    "interposer_exceeded": ("template.package_area=5000 mm^2",),
+    "interposer_exceeded": ("template.interposer_area=900 mm^2",),
     "bumps_exceeded": ("template.bump_current=1 mA",),
     "too_hot": ("template.thermal_resistance=200 mm^2*K/W",),
 }

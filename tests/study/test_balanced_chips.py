@@ -51,8 +51,10 @@ def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> 
         ({"template.core_l1": "0 B"}, "needs template.core_l1 above 0"),
         ({"cache_network": "port_per_core"}, "chip_split: balanced needs cache_network: shared_ports"),
         ({**PRICED, "template.io_area": "400 mm^2"}, "chip_cost: package does not know the dies of template.io_area"),
-        ({"template.core_area_share": 0.4}, "template.core_area_share is 0.4, but nothing reads it"),
+        ({"template.core_area_share": 0.4}, "nothing reads template.core_area_share in the study"),
+        ({"template.memory_power_share": [0.1, 0.4]}, "nothing reads template.memory_power_share in the study"),
         ({"optimize": {"shares": ["template.core_area_share"]}}, "nothing reads template.core_area_share"),
+        ({"optimize": {"shares": ["template.memory_power_share"]}}, "nothing reads template.memory_power_share"),
         ({"optimize": {"starts": 4}}, "give others under optimize: shares"),
     ],
 )

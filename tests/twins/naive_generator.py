@@ -189,6 +189,11 @@ def balanced_split(**given: float) -> Outputs:
 
     low = threshold + t["voltage_margin_V"]
     running = 1.0 if cores else 0.0
+    if cores and nominal <= threshold:
+        powered = dict.fromkeys(drawn, 0.0) | idle
+        return {f"{part}_area_share": areas[part] / shared for part in areas} | {
+            f"{part}_power_share": ({"core": 0.0} | powered)[part] / t["power_W"] for part in areas
+        }
     if total(low) >= left:
         voltage, running = low, left / total(low) if cores else 0.0
     else:
@@ -364,7 +369,8 @@ def generated_memory(
     stack = {name.removeprefix("stack_"): value for name, value in given.items()}
     controller_mm2 = stack["controller_area_mm2"] * given["technology_controller_area"]
     base_mm2 = t["io_area_mm2"] or t["chip_area_mm2"]
-    room_mm2 = t["chip_area_mm2"] if stack["on_chip"] else t["package_area_mm2"] - base_mm2
+    taken_mm2 = max(t["io_area_mm2"], t["chip_area_mm2"])
+    room_mm2 = t["chip_area_mm2"] if stack["on_chip"] else t["package_area_mm2"] - taken_mm2
     edge_mm = t["memory_edge_share"] * 4 * base_mm2**0.5
     per_mm = stack["wires_per_mm"]
     as_given = choice("chip_split", chip_split) == "given"
@@ -602,16 +608,18 @@ def generated_limits(**given: float) -> Outputs:
     t = {name.removeprefix("template_"): value for name, value in given.items()}
     die_mm2 = t["chip_area_mm2"] / t["dies"]
     amperes = given["chip_power_W"] / given["core_voltage_V"]
-    beside = bool(given["memory_used_mm"])
+    beside = not given["memory_on_chip"]
     lanes = given["lane_wires"] + given["outer_lane_wires"]
     pairs = math.fsum([beside * given["memory_wires"], 4 * lanes, amperes / t["bump_current_A"]])
     above = 0.0 if beside else given["memory_draw_W"]
     watts = math.fsum([given["chip_power_W"], above, given["lane_draw_W"], given["outer_lane_draw_W"]])
     rise_K = t["thermal_resistance_mm2K_per_W"] * watts / t["chip_area_mm2"]
     unequal = 1 + 1e-9
+    taken_mm2 = max(t["io_area_mm2"], t["chip_area_mm2"]) + given["stacks_used_mm2"]
     wrong = {
+        "area_exceeded": taken_mm2 > (t["package_area_mm2"] or math.inf) * unequal,
         "reticle_exceeded": max(die_mm2, t["io_area_mm2"] / t["io_dies"]) > t["reticle_area_mm2"] * unequal,
-        "interposer_exceeded": t["package_area_mm2"] > (t["interposer_area_mm2"] or math.inf) * unequal,
+        "interposer_exceeded": taken_mm2 > (t["interposer_area_mm2"] or math.inf) * unequal,
         "bumps_exceeded": 2 * pairs * t["bump_pitch_mm"] ** 2 > t["chip_area_mm2"] * unequal,
         "too_hot": rise_K > t["temperature_rise_K"] * unequal,
     }
