@@ -117,8 +117,9 @@ def read_portfolio(path: Path, library: Library) -> Portfolio:
     if not systems:
         raise error(written["systems"], "systems names none: give at least one")
     used = frozenset[str]().union(*(system.nodes for system in systems))
-    for name in supply.keys() - used:
-        problems.append(written["supply"].key_problem(name, f"no system of this portfolio takes wafers of {name}"))
+    for name in checks.mapping(written["supply"], "supply") if supply else ():
+        if library.find("node", name).name not in used:
+            problems.append(written["supply"].key_problem(name, f"no system of this portfolio takes wafers of {name}"))
     problems.raise_any()
     return Portfolio(title, tuple(systems), supply)
 

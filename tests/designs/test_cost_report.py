@@ -133,6 +133,51 @@ def test_a_package_that_cannot_be_built_says_why() -> None:
     assert "can be built, and so in 100.0 % of the draws" in text(comparison)
 
 
+@pytest.mark.parametrize(
+    ("settings", "status"),
+    [
+        ({"assembly/cowos_s/alignment_yield": 0.0}, "never_works"),
+        ({"package.unit_area": 50.0}, "blocks_exceed_die"),
+        ({"package.spares": 200.0}, "blocks_exceed_die"),
+    ],
+)
+def test_what_no_package_can_be_is_said(settings: dict[str, float], status: str) -> None:
+    report = cost_report(draw_costs(named_design(STOCK, "a100"), LIBRARY, settings, 20))
+    assert (report.status, report.buildable_share) == (status, 0.0)
+
+
+@pytest.mark.parametrize("volume", [1e4, 1e5, 1e6])
+@pytest.mark.parametrize("name", ["a100", "b200", "h100"])
+def test_the_total_lies_in_its_band_whatever_the_volume(name: str, volume: float) -> None:
+    report = cost_report(draw_costs(named_design(STOCK, name), LIBRARY, {"package.volume": volume}, 300))
+    assert report.total.p5 < report.total.value < report.total.p95
+    (design,) = (part for part in report.parts if part.name == "package_design_usd")
+    assert design.p5 < design.value < design.p95
+
+
+def test_bands_are_of_draws_that_can_be_built() -> None:
+    found = draw_costs(named_design(STOCK, "b200_cowos_s"), LIBRARY, {}, 200)
+    built, report = found.status[1:] == 0.0, cost_report(found)
+    assert 0.0 < report.buildable_share < 1.0
+    assert report.total.p50 == pytest.approx(np.median(found.total_usd[1:][built]))
+    other = drawn("b200", 200)
+    both = built & (other.status[1:] == 0.0)
+    cheaper = cost_comparison(found, other).probability_cheaper
+    assert cheaper == pytest.approx(np.mean((found.total_usd < other.total_usd)[1:][both]))
+
+
+def test_what_is_not_known_is_not_nothing() -> None:
+    facts = {fact.name: fact for fact in cost_report(drawn("a100_catch", 20)).facts}
+    assert all(math.isnan(facts[name].value) for name in ("package_carbon_kg", "package_lead_time_s"))
+
+
+def test_a_setting_that_changes_nothing_is_told() -> None:
+    found = call("a100", "--set", "test/memory_test/price=999 usd/s", "--set", "package.memory_stacks=6", "--draws", 2)
+    assert found.exit_code == 0
+    assert "warning: test/memory_test/price changes nothing of a100" in found.stderr
+    assert "memory_stacks changes nothing" not in found.stderr
+
+
 # Draws
 
 

@@ -142,6 +142,14 @@ def test_what_cannot_be_sold_or_built_is_refused(tmp_path: Path) -> None:
     assert found.exit_code == 2 and "h100 cannot be built" in found.stderr
 
 
+def test_draws_that_cannot_be_built_do_not_count(tmp_path: Path) -> None:
+    text = "grading: g\npackage: b200_cowos_s\ndie: gpu\ngrades: {all: {bad_blocks: 6, price: 30000 usd}}\n"
+    found = run(written(tmp_path, text))
+    assert "It can be built in " in found.stdout and "others do not count" in found.stdout
+    share = json.loads(run(written(tmp_path, text), "--json").stdout)["buildable_share"]
+    assert 0.0 < share < 1.0
+
+
 def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
     head = "grading: g\npackage: h100\ndie: gpu\n"
     none = run(written(tmp_path, head + "grades: {}\n"))
@@ -163,6 +171,8 @@ def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
         ("speed: 0.97, price", "sped: 0.97, price", 8, "did you mean 'speed'?"),
         ("bad_blocks: 30, ", "", 9, "lacks the key 'bad_blocks'"),
         ("speed_spread: 0.06", "set: {package.dice: 2}", 6, "unknown setting of h100 'package.dice'"),
+        ("speed_spread: 0.06", "set: {package.spares: 60}", 6, "unknown setting of h100 'package.spares'"),
+        ("speed_spread: 0.06", "set: {package.volume: 1}", 6, "unknown setting of h100 'package.volume'"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, line: int, fragment: str) -> None:

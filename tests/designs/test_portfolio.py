@@ -62,6 +62,30 @@ def test_a_portfolio_has_systems(tmp_path: Path) -> None:
     assert found.exit_code == 2 and "p.yaml:2:10:" in found.stderr and "at least one" in found.stderr
 
 
+def test_a_system_that_cannot_be_built_has_no_price(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    system = "{package: a100, volume: 1e6, set: {package.memory_stacks: 40}}"
+    path.write_text(f"portfolio: p\nsystems:\n  large: {system}\n")
+    found = run(path)
+    assert (
+        found.exit_code == 2 and "the system large cannot be built: a100 has carrier_exceeds_assembly" in found.stderr
+    )
+
+
+def test_the_dearer_of_two_designs_is_paid_in_any_order(tmp_path: Path) -> None:
+    systems = [
+        "  cheap: {package: h100, volume: 1e6, set: {node/n5/mask_set: 1 usd}}\n",
+        "  dear: {package: h100, volume: 1e6}\n",
+    ]
+    found = []
+    for number, order in enumerate((systems, systems[::-1])):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(f"portfolio: p\nsystems:\n{''.join(order)}")
+        rows = json.loads(run(path, "--json").stdout)["systems"]
+        found.append({row["system"]: row["design_shared_usd"] for row in rows})
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "fragment"),
     [
@@ -77,6 +101,7 @@ def test_a_portfolio_has_systems(tmp_path: Path) -> None:
         ("{n7: 1500", "{n3: 1500", 8, "no system of this portfolio takes wafers of n3"),
         ("{n7: 1500 1/month", "{n7: 1500 usd", 8, "is in usd"),
         ("{n7: 1500 1/month", "{n7: 1500", 8, "needs a unit"),
+        ("{n7: 1500", "{n4: 1500", 8, "no system of this portfolio takes wafers of n4"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, line: int, fragment: str) -> None:

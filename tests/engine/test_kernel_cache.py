@@ -1,14 +1,21 @@
 """The kernel cache: its directory changes with whatever the machine code depends on, and Numba really uses it."""
 
+import ast
+import inspect
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
+import textwrap
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
+from sweeper import kernels
 from sweeper.engine.compilation import cache as kernel_cache
 from tests.places import ROOT
 
@@ -32,6 +39,19 @@ print(numba.config.CACHE_DIR, numba.config.NUMBA_NUM_THREADS, numba.config.CPU_N
     assert directory.parent == tmp_path / "numba"
     assert found[1] == "1" and found[2] in ("x86-64-v3", "generic") and found[3] == "''"
     assert list(directory.glob("**/*doublings*.nbc"))
+
+
+def test_no_kernel_takes_a_function() -> None:
+    """It would be another one in every process, which would compile and keep the kernel anew."""
+    rooms = [import_module(part.name) for part in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.")]
+    compiled = [value for room in rooms for value in vars(room).values() if isinstance(value, Dispatcher)]
+    assert len(compiled) > 500
+    for kernel in compiled:
+        code = ast.parse(textwrap.dedent(inspect.getsource(kernel.py_func)))
+        called = {
+            call.func.id for call in ast.walk(code) if isinstance(call, ast.Call) if isinstance(call.func, ast.Name)
+        }
+        assert called.isdisjoint(inspect.signature(kernel.py_func).parameters), kernel
 
 
 def test_numba_must_not_be_imported_first(tmp_path: Path) -> None:

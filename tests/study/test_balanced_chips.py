@@ -6,8 +6,10 @@ import polars as pl
 import pytest
 import yaml
 
+import sweeper
 from sweeper.errors import SpecError
 from sweeper.planning.plan import make_plan
+from sweeper.study.optimize import design_columns
 
 AXES = {
     "workload": "gpt_7b", "template": "hopper", "technology": "achieved_n5", "stack": "hbm3", "outer_lane": "nvlink4",
@@ -31,6 +33,23 @@ def plan_of(tmp_path: Path, **more: object) -> object:
     path = tmp_path / "balanced.yaml"
     path.write_text(yaml.safe_dump(study, sort_keys=False))
     return make_plan(path, more.get("library", ()))
+
+
+def test_wires_that_are_generated_do_not_stand_in_for_listed_ones() -> None:
+    named = ["template", "link", "outer_lane"]
+    assert design_columns(["link.bandwidth"], named).keys() == {"link_bandwidth_Bps"}
+    assert design_columns(["link.bandwidth"], ["link"]).keys() == {"link_bandwidth_Bps", "outer_link_bandwidth_Bps"}
+
+
+@pytest.mark.parametrize("objective", [{"minimise": "system_price_usd"}])
+def test_generated_memory_has_its_devices_price(objective: dict[str, str]) -> None:
+    axes = {name: value for name, value in AXES.items() if name not in ("template.chip_area", "template.power")}
+    axes |= {"template": "gpu_n7", "technology": None, "outer_lane": None, "node": "n7", "stack": ["hbm2e", "hbm3"]}
+    axes |= {"package": "generated_accelerator", "template.package_area": "1400 mm^2"}
+    study = {"study": "priced", "assumptions": {"outer_links": "per_chip", "chip_cost": "package"}, "search": {}}
+    study |= {"axes": {name: value for name, value in axes.items() if value is not None}, "objective": objective}
+    found = sweeper.plan(study).points([0, 1], ["system_price_usd"])["system_price_usd"]
+    assert 0.0 < found[0] < found[1]
 
 
 def test_a_sweep_over_chip_areas_is_a_sweep_over_whole_chips(tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ def problem(tmp_path: Path, lines: str) -> str:
         ("  recompute_share: 0.5\n", "  recompute: full\n", "it counts with recompute: full only"),
         ("  shard_group: 2\n", "  zero_stage: 3\n", "it counts with zero_stage: 3 only"),
         ("  parameter_bucket: 4e7\n", "  zero_stage: 2\n", "it counts with zero_stage: 1 or 2 only"),
+        ("  virtual_stages: [1, 2]\n", "  schedule: interleaved\n", "it counts with schedule: interleaved only"),
+        (
+            "  context_exchange: all_gather\n",
+            "  context_parallel: 2\n",
+            "it counts with context_parallel: above 1 only",
+        ),
+        ("  offload_bandwidth: 64 GB/s\n", "  optimizer_offload: 0.5\n", "it counts with weight_offload: above 0, or"),
     ],
 )
 def test_it_counts_beside_a_choice(tmp_path: Path, alone: str, with_it: str, words: str) -> None:
@@ -53,12 +60,39 @@ def test_what_changes_nothing_may_be_said(tmp_path: Path) -> None:
     assert problem(tmp_path, "  recompute_norms: 0\n  recompute: none\n") == ""
 
 
-@pytest.mark.parametrize("asked", ["optimizer: muon", "optimizer: [adam, sgd_momentum]", "moment_format: bf16"])
+@pytest.mark.parametrize(
+    "asked",
+    ["optimizer: muon", "optimizer: [adam, sgd_momentum]", "moment_format: bf16", "zero_stage: [0, 3]",
+     "recompute: full", "activation_offload: 0.5", "gradient_format: [fp32, bf16]"],
+)  # fmt: skip
 def test_who_serves_updates_nothing(tmp_path: Path, asked: str) -> None:
     column = asked.partition(":")[0]
     serving = f"  {asked}\n  task: inference\n"
     assert f"nothing reads {column} in the study: it counts with task: training only" in problem(tmp_path, serving)
     assert problem(tmp_path, f"  {asked}\n") == ""
+
+
+@pytest.mark.parametrize(
+    "asked", ["expert_parallel: [1, 8]", "expert_imbalance: 2", "workload.experts_per_token: 4"], ids=str
+)
+def test_a_dense_model_has_no_experts(tmp_path: Path, asked: str) -> None:
+    column = asked.partition(":")[0]
+    assert f"nothing reads {column} in the study: gpt3_175b has no routed experts" in problem(tmp_path, f"  {asked}\n")
+    assert "has no routed experts" not in problem(tmp_path, f"  {asked}\n  workload.experts: 8\n")
+
+
+def test_caches_are_of_servers(tmp_path: Path) -> None:
+    assert "it counts with task: inference only" in problem(tmp_path, "  cache_format: fp8\n")
+
+
+def test_an_assumption_that_an_axis_gives_too_is_a_mistake(tmp_path: Path) -> None:
+    told = problem(tmp_path, "  zero_stage: 1\nassumptions: {zero_stage: 3}\n")
+    assert "assumptions.zero_stage: nothing reads this zero_stage: an axis gives it too" in told
+    assert problem(tmp_path, "  zero_stage: 1\n") == ""
+
+
+def test_a_constraint_asks_something_of_a_point(tmp_path: Path) -> None:
+    assert "'1 < 2' asks nothing of a point" in problem(tmp_path, "constraints: [1 < 2]\n")
 
 
 HYBRID = TRANSFORMER.replace("gpt3_175b", "qwen3_next_80b_a3b")

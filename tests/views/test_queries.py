@@ -1,6 +1,7 @@
 """Queries read the dataset and nothing else."""
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -8,9 +9,10 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
+import sweeper
 from sweeper.cli import main
-from sweeper.errors import UsageFault
-from sweeper.views.queries import MAX_LENGTH, ask, reads_files
+from sweeper.errors import SpecError, UsageFault
+from sweeper.views.queries import MAX_LENGTH, ask, check_answer, reads_files
 from tests.support.hand_made import commit
 
 READERS = {"read_csv": "csv", "read_parquet": "parquet", "read_ipc": "ipc", "read_json": "json", "read_ndjson": "json"}
@@ -102,6 +104,20 @@ def test_what_is_no_question_to_the_dataset_is_one_clear_error(sql: str, run: Pa
 )
 def test_questions_are_answered(sql: str, run: Path) -> None:
     assert ask(run, sql)["a"].to_list() == [5]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("SELECT nonsense FROM data", "answer: unknown column of the dataset 'nonsense'"),
+        ("DROP TABLE data", "answer: found 'DROP TABLE data'; a query begins with SELECT"),
+        ("SELECT chip FROM other", "answer: the query failed"),
+    ],
+)
+def test_an_answer_that_the_dataset_could_not_give_is_refused_before(answer: str, words: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(words)):
+        check_answer(sweeper.plan({**sweeper.load("table6_sn10").written.plain(), "answer": answer}))
+    check_answer(sweeper.plan({**sweeper.load("table6_sn10").written.plain(), "answer": "SELECT chip FROM data"}))
 
 
 def test_a_query_that_is_too_long_is_not_read(run: Path) -> None:

@@ -29,6 +29,22 @@ def test_prompts_in_passes_need_memory_for_one_pass() -> None:
     assert whole[2] - parts[2] == pytest.approx(whole[0] - parts[0])
 
 
+def test_weights_that_live_elsewhere_come_in_every_pass() -> None:
+    names = "time_per_output_token_s prefill_s weights_B"
+    here, away = (told(names, weight_offload=share) for share in (0.0, 1.0))
+    layers_s = 0.95 * away[2] / 32e9  # without embedding and head
+    assert here[0] < 0.5 * layers_s <= away[0] and away[1] >= max(layers_s, here[1])
+    quick = told(names, weight_offload=1.0, offload_bandwidth="900 GB/s")
+    assert here[0] <= quick[0] < away[0]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1.0])
+def test_servers_drop_nothing(dropout: float) -> None:
+    names = "prefill_s time_per_output_token_s"
+    model = {"workload": "gpt3_175b", "sequence_length": 1024}
+    assert told(names, **model, **{"workload.dropout": dropout}) == told(names, **model)
+
+
 def test_passes_of_prompts_take_what_the_parts_take() -> None:
     one = told("prefill_s", batch_size=1, microbatch=1)[0]
     assert told("prefill_s", max_batched_tokens=8192)[0] == pytest.approx(64.0 * one, rel=1e-9)
