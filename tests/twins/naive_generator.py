@@ -400,6 +400,7 @@ def generated_memory(
     return {
         "memory_stacks": devices,
         "memory_wires": wires,
+        "memory_on_chip": stack["on_chip"],
         "memory_voltage_V": voltage,
         "memory_capacity_B": held_B,
         "memory_bandwidth_Bps": stack["utilisation"] * moved_Bps,
@@ -832,7 +833,8 @@ def made(dice: Dice) -> dict[str, Any]:
     found |= {"core_flops": dice.between(1e12, 1e15), "core_energy_J_per_flop": dice.between(1e-14, 1e-11)}
     found |= {"chip_given_peak_flops": dice.or_zero(1e12, 1e15), "chip_flop_J": dice.between(1e-14, 1e-11)}
     found |= {f"{wires}_wires": dice.or_zero(1.0, 1e4) for wires in ("memory", "lane", "outer_lane")}
-    found |= {"core_voltage_V": dice.between(0.3, 1.5)}
+    found |= {"core_voltage_V": dice.between(0.3, 1.5), "memory_on_chip": dice.one_of(0.0, 0.0, 1.0)}
+    found["stacks_used_mm2"] = dice.or_zero(10.0, 3000.0)
     found |= {"generated_interface_mm2": found["template_io_area_mm2"] * dice.one_of(0.5, 1.0, 1 + 1e-8)}
     found |= {"generated_limit": dice.one_of(0.0, 0.0, *(REASONS.index(name) for name in LIMITED))}
     found |= {f"dim_{letter}": dice.one_of(1.0, 8.0) for letter in "xyz"}
