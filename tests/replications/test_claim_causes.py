@@ -61,7 +61,7 @@ def test_a_switch_replaces_all_that_a_study_says_of_it() -> None:
     assert dlrm["axes"]["machine"]["columns"] == ["chip", "partitioning", "gradient_all_reduce"]
     with_switch(study, "gradient_all_reduce", "overlapped")
     assert study["assumptions"] == ["dfmodel_published", {"gradient_all_reduce": "overlapped"}]
-    assert dlrm["assumptions"] == {}
+    assert "assumptions" not in dlrm
     assert dlrm["axes"]["machine"]["rows"][0] == ["h100_sxm", "kernel_by_kernel"]
     serving = study_of("serving_llama3_8b")
     with_switch(serving, "overlap", "streamed")

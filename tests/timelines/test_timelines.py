@@ -267,7 +267,7 @@ def test_the_same_step_gives_the_same_bytes(study: Path, tmp_path: Path) -> None
 def test_what_cannot_be_played_is_refused(tmp_path: Path, changed: dict[str, object], said: str) -> None:
     path = tmp_path / "other.yaml"
     fixed = {name: value for name, value in AXES.items() if not isinstance(value, list)}
-    path.write_text(yaml.safe_dump({**STUDY, "axes": {**fixed, **changed}}, sort_keys=False))
+    path.write_text(yaml.safe_dump({**STUDY, "axes": {**fixed, "virtual_stages": 1, **changed}}, sort_keys=False))
     shown = CliRunner().invoke(main, ["trace", str(path), "0"])
     assert shown.exit_code == (2 if said else 0) and said in shown.output, shown.output
     if said:
