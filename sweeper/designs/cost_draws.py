@@ -8,8 +8,7 @@ import numpy as np
 
 from sweeper.designs.package_draws import evaluate_design, split_path, uncertain_inputs
 from sweeper.kernels.equation import Output
-from sweeper.kernels.packages.equations import TOLD as TELLING
-from sweeper.kernels.packages.equations import told_of_each
+from sweeper.kernels.packages.equations import TOLD, told_of_each
 from sweeper.kernels.packages.layout import RESULT, RESULTS
 from sweeper.library.entries import Value
 from sweeper.library.library import Library
@@ -19,7 +18,7 @@ from sweeper.study.settings import Settings
 
 TOTAL = Output("package_total_usd", "usd", "cost of one package that works, with its share of design")
 
-OUTPUTS = {output.name: output for output in (*(output for equation in TELLING for output in equation.outputs), TOTAL)}
+OUTPUTS = {output.name: output for output in (*(output for equation in TOLD for output in equation.outputs), TOTAL)}
 """Columns that are found of a design in every draw."""
 
 SAMPLE = 20_000
@@ -92,7 +91,7 @@ def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray,
 
 def columns_of(results: np.ndarray) -> dict[str, np.ndarray]:
     """OUTPUTS [draw] of a package from results [draw, die, RESULTS]; NaN where a number is not finite."""
-    names = [output.name for equation in TELLING for output in equation.outputs]
+    names = [output.name for equation in TOLD for output in equation.outputs]
     rows = np.empty((len(results), len(names)))
     told_of_each(results, rows)
     rows[~np.isfinite(rows)] = math.nan

@@ -133,6 +133,8 @@ def _supply(node: Node, library: Library) -> dict[str, float]:
                 named = library.find("node", name).name
             except NoEntry as fault:
                 raise SpecError([node.key_problem(name, str(fault))]) from None
+            if named in found:
+                raise SpecError([node.key_problem(name, f"the supply of {named} is given twice; leave one out")])
             found[named] = checks.number(rate, SUPPLY)
     problems.raise_any()
     return found
@@ -155,7 +157,8 @@ def pieces_of(system: System, library: Library) -> tuple[float, list[Piece]]:
     named = found.results[0].view(RESULT)[:, 0]
     if named["status"][0] != 0.0:
         why = STATUS[int(named["status"][0])]
-        raise Misuse(f"the system {system.name} cannot be built: {system.design.name} has {why} under its settings")
+        told = f"the system {system.name} cannot be built: {system.design.name} has {why} under its settings"
+        raise Misuse(f"{told}; sweeper cost {system.design.name} tells of which die")
     pieces: dict[str, Piece] = {}
     for row, die in enumerate(system.design.dies):
         of = named[row]

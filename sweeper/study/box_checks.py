@@ -161,7 +161,6 @@ def check_read_with(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems
             problems.append(owners[column].problem(f"{message}; give that too, or leave {column} out"))
 
 
-EXPERTS = "experts"
 OF_EXPERTS = (
     "expert_parallel", "expert_tensor_parallel", "expert_imbalance", "expert_overlap", "expert_dispatch",
     "expert_format", "expert_compute_format", "calibration.expert_efficiency", "calibration.expert_launches",
@@ -176,17 +175,21 @@ def check_experts(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Sto
     for column in OF_EXPERTS:
         if column not in owners or owners[column].name not in draft.read:
             continue
-        asked = draft.combinations(("workload", column, f"workload.{EXPERTS}"))
-        found = {
-            str(workload): getattr(stock.workload(str(workload)), "parameters", {}).get(EXPERTS, 0.0)
-            if isinstance(experts, str) or math.isnan(experts)
-            else experts
-            for workload, value, experts in asked
+        asked = [
+            (str(workload), float(experts))
+            for workload, value, experts in draft.combinations(("workload", column, "workload.experts"))
             if column.partition(".")[1] or value != default(column)
-        }
-        if found and not any(experts > 0.0 for experts in found.values()):
-            message = f"nothing reads {column} in {draft.title}: {listed(sorted(found))} has no routed experts"
+        ]
+        if asked and not any(_experts(stock, workload, given) > 0.0 for workload, given in asked):
+            without = listed(sorted({workload for workload, _ in asked}))
+            message = f"nothing reads {column} in {draft.title}: {without} has no routed experts"
             problems.append(owners[column].problem(f"{message}; leave {column} out"))
+
+
+def _experts(stock: Stock, workload: str, given: float) -> float:
+    """Routed experts of a layer: as many as a box gives, or else the workload's own."""
+    own: float = getattr(stock.workload(workload), "parameters", {}).get("experts", 0.0)
+    return own if math.isnan(given) else given
 
 
 SCANS = ("scan_layers", "scan_heads", "attention_free_layers")

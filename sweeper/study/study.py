@@ -283,7 +283,8 @@ def _unoptimized(
             problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
         found_alone = _is_balanced(box) and optimize is not None and {*(optimize.shares or ())} & UNREAD_SHARES
         for name in sorted(found_alone or ()):
-            problems.append(node.problem(f"box {number}: nothing reads {name}: a balanced chip finds it for itself"))
+            message = f"box {number}: nothing reads {name}: a balanced chip finds it for itself; leave it out of shares"
+            problems.append(node.problem(message))
         for name in optimize.ranges if optimize is not None else ():
             role = name.partition(".")[0]
             if role in OPTIONAL_ROLES and role not in named:

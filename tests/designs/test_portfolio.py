@@ -101,6 +101,7 @@ def test_the_dearer_of_two_designs_is_paid_in_any_order(tmp_path: Path) -> None:
         ("{n7: 1500", "{n3: 1500", 8, "no system of this portfolio takes wafers of n3"),
         ("{n7: 1500 1/month", "{n7: 1500 usd", 8, "is in usd"),
         ("{n7: 1500 1/month", "{n7: 1500", 8, "needs a unit"),
+        ("{n7: 1500", "{n6: 9 1/month, n7: 1500", 8, "the supply of n7 is given twice"),
         ("{n7: 1500", "{n4: 1500", 8, "no system of this portfolio takes wafers of n4"),
     ],
 )

@@ -81,6 +81,12 @@ def test_a_dense_model_has_no_experts(tmp_path: Path, asked: str) -> None:
     assert "has no routed experts" not in problem(tmp_path, f"  {asked}\n  workload.experts: 8\n")
 
 
+@pytest.mark.parametrize("experts", ["[8, 0]", "[0, 8]"])
+def test_experts_somewhere_are_enough(tmp_path: Path, experts: str) -> None:
+    told = problem(tmp_path, f"  expert_imbalance: 2\n  workload.experts: {experts}\n")
+    assert "has no routed experts" not in told
+
+
 def test_caches_are_of_servers(tmp_path: Path) -> None:
     assert "it counts with task: inference only" in problem(tmp_path, "  cache_format: fp8\n")
 

@@ -53,8 +53,8 @@ def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
             if name in program.inputs_read and "usd" in (column := program.inputs[name]).unit and len(column.needs) <= 1
         ]
         by_entry = [by_value(grid, column) for column in prices]
-        listed_here = [label for label in (by_entry[0] if by_entry else ()) if label != PLACEHOLDER]
-        free = [label for label in listed_here if all(not by.get(label, 1.0) for by in by_entry)]
+        entries = [label for label in (by_entry[0] if by_entry else ()) if label != PLACEHOLDER]
+        free = [label for label in entries if all(not by.get(label, 1.0) for by in by_entry)]
         if free:
             yield f"would count nothing for the {role} {listed(free)}, which has no price; {ADVICE}"
 
