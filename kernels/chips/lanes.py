@@ -9,11 +9,16 @@ from sweeper.kernels.equation import Output, equation
 
 
 class Lane(NamedTuple):
-    """A wire to another chip: what it takes of this one, its attainable share, and what a network of them costs."""
+    """A wire to another chip: what it takes of this one, and its attainable share."""
 
     area_mm2: float
     latency_s: float
     utilisation: float
+
+
+class Network(NamedTuple):
+    """What a network of wires costs besides, by their entry."""
+
     price_usd_per_Bps: float
     switch_price_usd_per_Bps: float
     switch_energy_J_per_B: float
@@ -34,9 +39,6 @@ def link_outputs(lane: str, link: str, others: str) -> tuple[Output, ...]:
         Output(f"{link}_bandwidth_Bps", "B/s", "what a chip sends in one direction over them together"),
         Output(f"{link}_energy_J_per_B", "J/B", "energy of a byte over them"),
         Output(f"{link}_latency_s", "s", "time of one hop for an empty message"),
-        Output(f"{link}_price_usd_per_Bps", "usd/(B/s)", "price of a link"),
-        Output(f"{link}_switch_price_usd_per_Bps", "usd/(B/s)", "price of a port"),
-        Output(f"{link}_switch_energy_J_per_B", "J/B", "energy of a byte through a port"),
         Output(f"{lane}_used_mm2", "mm^2", "area of their circuits"),
         Output(f"{lane}_used_mm", "mm", "perimeter that they take"),
         Output(f"{lane}_draw_W", "W", "power when all carry data"),
@@ -54,7 +56,7 @@ def generated_lanes(
     voltage_floor: float,
     chip_split: float,
     generated_counts: float,
-) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
+) -> tuple[float, float, float, float, float, float, float, float]:
     """Wires of the first dimension of the network: as many as area and perimeter allow, at the voltage that spends the
     power."""
     circuits_mm2 = lane.area_mm2 * circuits.lane_area
@@ -70,13 +72,25 @@ def generated_lanes(
         carried_Bps * lane.utilisation,
         energy_J_per_B,
         lane.latency_s,
-        lane.price_usd_per_Bps,
-        lane.switch_price_usd_per_Bps,
-        lane.switch_energy_J_per_B,
         wires * circuits_mm2,
         edge_taken_mm(wires, made),
         carried_Bps * energy_J_per_B,
     )
+
+
+def network_outputs(link: str) -> tuple[Output, ...]:
+    """Columns of the links that wires of one kind make which no design changes."""
+    return (
+        Output(f"{link}_price_usd_per_Bps", "usd/(B/s)", "price of a link"),
+        Output(f"{link}_switch_price_usd_per_Bps", "usd/(B/s)", "price of a port"),
+        Output(f"{link}_switch_energy_J_per_B", "J/B", "energy of a byte through a port"),
+    )
+
+
+@equation(*network_outputs("link"), source="the entry of the wires, which may say nothing of it")
+def network_of_lanes(lane: Annotated[Network, "lane_{}"]) -> tuple[float, float, float]:
+    """Apart from what a design decides, which is known where these are not."""
+    return lane.price_usd_per_Bps, lane.switch_price_usd_per_Bps, lane.switch_energy_J_per_B
 
 
 OF_LANE = ("lane_", "template_lane_")
@@ -88,3 +102,10 @@ generated_outer_lanes = generated_lanes.of(
     **{name: name.replace("lane", "outer_lane", 1) for name in generated_lanes.inputs if name.startswith(OF_LANE)},
 )
 """Wires of the other dimensions."""
+
+network_of_outer_lanes = network_of_lanes.of(
+    "network_of_outer_lanes",
+    *network_outputs("outer_link"),
+    **{name: f"outer_{name}" for name in network_of_lanes.inputs},
+)
+"""The same of theirs."""

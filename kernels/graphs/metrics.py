@@ -5,6 +5,7 @@ import numpy as np
 from sweeper.kernels.equation import Output, allocating, compiled, equation
 from sweeper.kernels.graphs.loads import FLOPS
 from sweeper.kernels.shared.energy import TOTALS, carried_J_per_B, relative_energy
+from sweeper.kernels.shared.price import amount
 
 
 @equation(Output("work_flops", "flop", "operations of one iteration on all chips"), source="DFModel B.5, FLOP_total")
@@ -85,4 +86,4 @@ def graph_work(
     sent_B = chips * (network_time_s + transfer_time_s) * bandwidth_x_Bps
     each = carried_J_per_B(topology_kind_x, link_energy_J_per_B, link_switch_energy_J_per_B)
     read_B = chips * memory_time_s * attainable_bandwidth_Bps
-    return work_flops * relative_energy(word_B), 0.0, read_B, sent_B * each
+    return work_flops * relative_energy(word_B), 0.0, read_B, amount(sent_B, each)

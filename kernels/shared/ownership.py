@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from sweeper.kernels.equation import Output, compiled, equation
-from sweeper.kernels.shared.price import Parts, PerRate, Rates
+from sweeper.kernels.shared.price import Parts, PerRate, Rates, of_network
 
 BARROSO = "Barroso, Hoelzle, Ranganathan, The Datacenter as a Computer, 3rd edition, chapter 6"
 ACT = "Gupta 2022, ACT (ISCA): embodied carbon over the lifetime, and energy times the grid's intensity"
@@ -26,9 +26,7 @@ HOUR_s = 3600.0
 )
 def network_power(parts: Parts, rates: Rates, energy: Annotated[PerRate, "{}_energy_J_per_B"]) -> float:
     """Bandwidth times energy per byte: transceivers and switches draw the same whether bytes pass or not."""
-    inner = rates.link_bandwidth_Bps * (parts.links_x * energy.link + parts.ports_x * energy.link_switch)
-    outer = parts.links_outer * energy.outer_link + parts.ports_outer * energy.outer_link_switch
-    return inner + rates.outer_link_bandwidth_Bps * outer
+    return of_network(parts, rates, energy)
 
 
 @equation(

@@ -82,13 +82,19 @@ def network_parts(
 
 
 @compiled
+def amount(pieces: float, each: float) -> float:
+    """What pieces come to together: nothing, where there are none, whether or not it is known what each is."""
+    return pieces * each if pieces > 0.0 else 0.0
+
+
+@compiled
 def of_network(parts: Parts, rates: Rates, each: PerRate) -> float:
     """Sum over links and switch ports of their rate times a number per rate."""
     return (
-        parts.links_x * rates.link_bandwidth_Bps * each.link
-        + parts.links_outer * rates.outer_link_bandwidth_Bps * each.outer_link
-        + parts.ports_x * rates.link_bandwidth_Bps * each.link_switch
-        + parts.ports_outer * rates.outer_link_bandwidth_Bps * each.outer_link_switch
+        amount(parts.links_x * rates.link_bandwidth_Bps, each.link)
+        + amount(parts.links_outer * rates.outer_link_bandwidth_Bps, each.outer_link)
+        + amount(parts.ports_x * rates.link_bandwidth_Bps, each.link_switch)
+        + amount(parts.ports_outer * rates.outer_link_bandwidth_Bps, each.outer_link_switch)
     )
 
 

@@ -217,13 +217,35 @@ def optimize(study: str, given: Given, out: str, **how: Any) -> None:
 def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], str]) -> None:
     """Run a plan, say what came of it and where it is, and exit."""
     result = executed(plan, out, how)
+    idle = idle_of(plan, result)
 
     def text() -> str:
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
-        return "\n".join([*([] if result.failed else [answer(result.directory)]), done, result.directory])
+        told = [f"{axis} changes nothing: its other values give the same wherever they were tried" for axis in idle]
+        return "\n".join([*([] if result.failed else [answer(result.directory)]), *told, done, result.directory])
 
-    echo(summary_of(plan, result), text)
+    echo({**summary_of(plan, result), "idle_axes": idle}, text)
     leave(plan, result)
+
+
+LOOKED_AT, AMONG = 32, 100_000
+"""Rows at which other values of the axes are tried, and among how many of a dataset they are chosen."""
+
+
+def idle_of(plan: Any, result: "RunResult") -> list[str]:
+    """Axes of a new dataset that change none of its columns in rows from all over it; none where designs are
+    searched, whose rows are not points of the study alone."""
+    from sweeper.planning.checks.idle import idle_axes
+    from sweeper.planning.plan import Plan
+    from sweeper.views.analysis import feasible
+    from sweeper.views.datasets import reading, scan
+
+    if not isinstance(plan, Plan) or plan.study.optimize is not None or result.failed or not result.computed_chunks:
+        return []
+    with reading(result.directory):
+        points = feasible(scan(result.directory)).select("point_id").head(AMONG).collect()["point_id"]
+    looked_at = points.sort().gather_every(max(len(points) // LOOKED_AT, 1)).to_list()
+    return idle_axes(plan.study, plan.grids, looked_at, plan.contents.all_columns)
 
 
 OF_RAY = {

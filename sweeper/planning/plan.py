@@ -23,7 +23,7 @@ from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
 from sweeper.kernels.models import HOPED
 from sweeper.kernels.shared.demand import UnitModel
-from sweeper.planning.checks.unknown import unknown_objectives
+from sweeper.planning.checks.unknown import unknown_goals
 from sweeper.planning.checks.unread import unread
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
@@ -271,7 +271,7 @@ class Plan(Shown):
         problems.extend(
             self.study.place("objective").problem(message) for message in unmatched(self.study, self.contents.varied)
         )
-        problems.extend(unknown_objectives(self.columns, self.grids))
+        problems.extend(unknown_goals(self.columns, self.grids))
         problems.raise_any()
 
     def warm_up(self) -> None:

@@ -27,6 +27,7 @@ PAIRS = (
     Pair("chip", "node", "node"),
     Pair("calibration", "chip", "calibration"),
     Pair("package", "chip", "package"),
+    Pair("workload", "chip", "chip"),
     Pair("technology", "template", "technology"),
     Pair("technology", "node", "node"),
     Pair("fabric", "chip", "fabric"),

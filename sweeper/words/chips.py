@@ -126,7 +126,7 @@ STACK = vocabulary(
     static_power=free("W/B", "power of keeping a byte"),
     controller_area=Attribute("mm^2", "area on the chip of its controller and interface"),
     utilisation=fraction("attainable share of bandwidth", 1.0),
-    price=free("usd", "price of a device"),
+    price=free("usd", "price of a device; not known if not given", math.nan),
 )
 """A device of main memory: a stack, a chip or a module."""
 
@@ -144,6 +144,6 @@ LANE = vocabulary(
     switch_price_per_bandwidth=free(
         "usd/(B/s)", "price of a port; not known if not given", math.nan, column="switch_price_usd_per_Bps"
     ),
-    switch_energy=free("J/B", "energy per byte through a port"),
+    switch_energy=free("J/B", "energy per byte through a port; not known if not given", math.nan),
 )
 """A wire (or differential pair, or fibre) that leaves the chip, with the circuits at its ends."""

@@ -14,7 +14,7 @@ CHIP = vocabulary(
     rated_cores=free("", "cores that efficiency is rated on; 0 means cores", limits=UNITS),
     sram_capacity=Attribute("B", "on-chip memory"),
     reconfiguration=free("s", "loading the next on-chip partition"),
-    price=free("usd", "price of one chip", None),
+    price=free("usd", "price of one chip", math.nan),
     power=free("W", "power of one chip without memory and links", None),
     carbon=free("kg", "carbon dioxide equivalent of making one on its package, without memory", math.nan),
     **{
@@ -39,20 +39,20 @@ CHIP = vocabulary(
 MEMORY = vocabulary(
     bandwidth=Attribute("B/s", "bandwidth per chip"),
     capacity=Attribute("B", "capacity per chip"),
-    price_per_bandwidth=free("usd/(B/s)", "price", column="price_usd_per_Bps"),
-    price_per_capacity=free("usd/B", "price", column="price_usd_per_B"),
-    energy=free("J/B", "energy per byte moved"),
+    price_per_bandwidth=free("usd/(B/s)", "price", math.nan, column="price_usd_per_Bps"),
+    price_per_capacity=free("usd/B", "price", math.nan, column="price_usd_per_B"),
+    energy=free("J/B", "energy per byte moved", math.nan),
     carbon_per_capacity=free("kg/B", "carbon dioxide equivalent of making it", math.nan, column="carbon_kg_per_B"),
 )
-"""Numbers of a memory."""
+"""Numbers of a memory; a price and an energy that nobody gives are not known."""
 
 LINK = vocabulary(
     bandwidth=Attribute("B/s", "one-direction rate of one link"),
     latency=free("s", "time of one hop for an empty message"),
-    price_per_bandwidth=free("usd/(B/s)", "price of a link", column="price_usd_per_Bps"),
-    energy=free("J/B", "energy per byte moved over a link"),
-    switch_price_per_bandwidth=free("usd/(B/s)", "price of a port", column="switch_price_usd_per_Bps"),
-    switch_energy=free("J/B", "energy per byte through a port"),
+    price_per_bandwidth=free("usd/(B/s)", "price of a link", math.nan, column="price_usd_per_Bps"),
+    energy=free("J/B", "energy per byte moved over a link", math.nan),
+    switch_price_per_bandwidth=free("usd/(B/s)", "price of a port", math.nan, column="switch_price_usd_per_Bps"),
+    switch_energy=free("J/B", "energy per byte through a port", math.nan),
     in_network_reduction=free("", "share of the rate at which the switch sums; 0: it does not", limits=FACTOR),
     ordered=fraction("1 if messages arrive in order, as a library's protocols for small ones need", 1.0),
     host_bus=fraction("1 if it is a bus of the host, as PCIe: what it joins is one node to a library"),
@@ -63,4 +63,4 @@ LINK = vocabulary(
         "", "share of the chip that is busy with a collective", 0.0, SHORT_OF_ALL, positive=False
     ),
 )
-"""Numbers of a link, its switch and the network behind it."""
+"""Numbers of a link, its switch and the network behind it; prices and energies that nobody gives are not known."""

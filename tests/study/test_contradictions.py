@@ -238,13 +238,79 @@ def test_an_objective_that_nobody_knows_is_a_mistake(
     assert any(f"{objective} {message}" in mistake for mistake in found), found
 
 
+UNPRICED = """
+mine:
+  description: a memory of which nobody knows price and energy
+  source: made
+  grade: assumed
+  bandwidth: 2 TB/s
+  capacity: 80 GB
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            "objective: {minimise: system_price_usd}",
+            "system_price_usd cannot be known: mine says nothing of memory_price",
+        ),
+        ("objective: {minimise: energy_J}", "energy_J cannot be known: mine says nothing of memory_energy_J_per_B"),
+        ("constraints: [system_power_W < 1e6]", "system_power_W cannot be known: mine says nothing of memory_energy"),
+        ("constraints: [cost_per_token_usd < 1]", "cost_per_token_usd cannot be known: mine says nothing of memory_"),
+        ("constraints: [iteration_time_s < 100, chips < 9]", ""),
+    ],
+)
+def test_what_no_entry_gives_is_neither_searched_for_nor_compared(tmp_path: Path, asked: str, message: str) -> None:
+    (tmp_path / "memories").mkdir()
+    (tmp_path / "memories" / "mine.yaml").write_text(UNPRICED)
+    path = tmp_path / "study.yaml"
+    path.write_text(written(AXES | {"memory": "mine", "microbatch": "[1, 2]"}) + f"override: memory\n{asked}\n")
+    if message:
+        with pytest.raises(SpecError, match=message):
+            make_plan(path, [tmp_path])
+    else:
+        make_plan(path, [tmp_path])
+
+
+def test_prices_and_energies_that_no_entry_gives_are_null(tmp_path: Path) -> None:
+    """One of the two prices of a memory is enough; links that are not there cost nothing."""
+    columns = ("system_price_usd", "system_power_W", "energy_J")
+
+    def unknown(more: str = "", chips: str = "8", link: str = "nvlink3") -> list[str]:
+        (tmp_path / "memories").mkdir(exist_ok=True)
+        (tmp_path / "links").mkdir(exist_ok=True)
+        (tmp_path / "memories" / "mine.yaml").write_text(UNPRICED + more)
+        (tmp_path / "links" / "mine.yaml").write_text(UNPRICED.replace("  capacity: 80 GB\n", ""))
+        path = tmp_path / "study.yaml"
+        axes = AXES | {"memory": "mine", "chips": chips, "dim_x": chips, "tensor_parallel": chips, "link": link}
+        path.write_text(written(axes) + f"override: memory\noutput: {{columns: [{', '.join(columns)}]}}\n")
+        rows = make_plan(path, [tmp_path]).evaluate(0).to_pylist()
+        return [name for name in columns if rows[0][name] is None]
+
+    energy, price = "  energy: 50 pJ/B\n", "  price_per_capacity: 8 usd/GB\n"
+    assert unknown() == list(columns)
+    assert unknown(energy) == ["system_price_usd"]
+    assert unknown(price) == ["system_power_W", "energy_J"]
+    assert unknown(energy + price) == []
+    assert unknown(energy + price, link="mine") == list(columns)
+    assert unknown(energy + price, chips="1", link="mine") == []
+
+
+def test_products_of_64_bits_need_a_chip_that_has_their_peak(tmp_path: Path) -> None:
+    solver = {"workload": "linpack", "task": "inference", "tensor_parallel": "8"}
+    (mistake,) = mistakes(tmp_path, written(AXES | solver))
+    assert "workload linpack goes with chip fp64, found a100_sxm4_80gb; say override: [chip]" in mistake
+    assert mistakes(tmp_path, written(AXES | solver | {"chip": "v100_sxm2_fp64", "memory": "hbm2"})) == []
+
+
 def test_every_word_of_fits_names_something() -> None:
     library = Library.load([builtin_specs()])
     known = {
         kind: {word for entry in library.select(kind) for word in (entry.name, *entry.aliases, *entry.tags)}
         for kind in FITTING
     }
-    for kind in ("chip", "calibration", "package", "technology"):
+    for kind in ("chip", "calibration", "package", "technology", "workload"):
         for name in library.names(kind):
             for other, words in library.find(kind, name).fits.items():
                 assert words or (kind, other) == ("technology", "node"), (kind, name)  # beyond all nodes

@@ -464,9 +464,6 @@ def leaving(
         f"{link}_bandwidth_Bps": of["utilisation"] * carried,
         f"{link}_energy_J_per_B": energy,
         f"{link}_latency_s": of["latency_s"],
-        f"{link}_price_usd_per_Bps": of["price_usd_per_Bps"],
-        f"{link}_switch_price_usd_per_Bps": of["switch_price_usd_per_Bps"],
-        f"{link}_switch_energy_J_per_B": of["switch_energy_J_per_B"],
         f"{lane}_used_mm2": used_mm2,
         f"{lane}_used_mm": used_mm,
         f"{lane}_draw_W": draw,
@@ -481,6 +478,22 @@ def generated_lanes(voltage_floor: float, chip_split: float, generated_counts: f
 @twin
 def generated_outer_lanes(voltage_floor: float, chip_split: float, generated_counts: float, **given: float) -> Outputs:
     return leaving("outer_lane", "outer_link", voltage_floor, chip_split, generated_counts, given)
+
+
+def told_of(lane: str, link: str, given: dict[str, float]) -> Outputs:
+    """What the entry of a wire says of links and ports."""
+    told = ("price_usd_per_Bps", "switch_price_usd_per_Bps", "switch_energy_J_per_B")
+    return {f"{link}_{name}": given[f"{lane}_{name}"] for name in told}
+
+
+@twin
+def network_of_lanes(**given: float) -> Outputs:
+    return told_of("lane", "link", given)
+
+
+@twin
+def network_of_outer_lanes(**given: float) -> Outputs:
+    return told_of("outer_lane", "outer_link", given)
 
 
 # the chip
@@ -848,7 +861,7 @@ DESIGNS = SEEDS.map(lambda seed: designed(Dice(seed)))
 MADE = SEEDS.map(lambda seed: made(Dice(seed)))
 GENERATING = (
     "given_split", "balanced_split", "generated_core", "generated_levels", "generated_memory", "generated_lanes",
-    "generated_outer_lanes",
+    "generated_outer_lanes", "network_of_lanes", "network_of_outer_lanes",
 )  # fmt: skip
 SUMMING = (
     "generated_chip", "generated_board", "generated_totals", "generated_dies", "generated_limits", "generated_reason",

@@ -6,7 +6,7 @@ import numpy as np
 
 from sweeper.kernels.equation import Output, compiled, equation
 from sweeper.kernels.shared.energy import carried_J_per_B
-from sweeper.kernels.shared.price import PerRate
+from sweeper.kernels.shared.price import PerRate, amount
 from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, dispatched
 from sweeper.kernels.transformers.groups import G, group_at
 
@@ -40,7 +40,7 @@ def dispatched_J(sending: Sending, row: int, message_B: float, copies: float, mo
     if group.inner * group.outer <= 1.0:
         return 0.0
     inner_B, outer_B = dispatched(message_B, copies, most_nodes, group)
-    return inner_B * sending.group_energy[row, 0] + outer_B * sending.group_energy[row, 1]
+    return amount(inner_B, sending.group_energy[row, 0]) + amount(outer_B, sending.group_energy[row, 1])
 
 
 @compiled
@@ -56,9 +56,9 @@ def sent_J(sending: Sending, row: int, operation: float, message_B: float) -> fl
         return 0.0
     inside, outside = (inner - 1.0) / inner, (outer - 1.0) / outer
     if operation == ALL_REDUCE:
-        return 2.0 * message_B * (inside * near + outside / inner * far)
+        return 2.0 * message_B * (amount(inside, near) + amount(outside / inner, far))
     if operation == REDUCE_SCATTER or operation == ALL_GATHER:
-        return message_B * (inside * near + outside / inner * far)
+        return message_B * (amount(inside, near) + amount(outside / inner, far))
     if operation == ALL_TO_ALL:
-        return message_B * (inside / outer * near + outside * far)
+        return message_B * (amount(inside / outer, near) + amount(outside, far))
     return message_B * (far if outer > 1.0 else near)

@@ -1,4 +1,4 @@
-"""Objectives that nobody can know: they depend on a number that an entry of the library does not give."""
+"""Objectives and constraints that nobody can know: they read a number that an entry of the library does not give."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,38 +13,41 @@ from sweeper.words.columns import role_columns
 from sweeper.words.system import PLACEHOLDER, ROLES
 
 PRICED = ("chip", "memory")
-"""Roles whose entries must have a price where an objective counts money."""
+"""Roles whose entries must have a price where an objective or a constraint counts money."""
 APART = ("usd", "kg")
 """In units: money matters to money only, and carbon to carbon, though an equation may write both and more."""
-ADVICE = "say it in the library or the study, or choose another objective"
+ADVICE = "say it in the library or the study, or ask for something else"
 
 
-def unknown_objectives(columns: Columns, grids: Sequence[Grid]) -> Problems:
-    """Objectives that read a number that is not known, or count money for something without a price."""
+def unknown_goals(columns: Columns, grids: Sequence[Grid]) -> Problems:
+    """What objectives and constraints read though a number of it is not known, or money of something without a
+    price."""
+    study = columns.study
+    asked = dict.fromkeys(objective.column for objective in study.objectives)
+    asked |= dict.fromkeys(name for constraint in study.constraints for name in sorted(constraint.symbols))
     problems: dict[tuple[Place, str], None] = {}
     for grid, structure in structures(grids):
-        for objective in columns.study.objectives:
-            program = columns.program(grid, structure, (objective.column,))
-            place = columns.study.place(objective.column)
-            for message in (*_unknown(grid, program, objective.column), *_unpriced(grid, program, objective.column)):
-                problems[place, f"{objective.column} {message}"] = None
+        for goal in asked:
+            program = columns.program(grid, structure, (goal,))
+            for message in (*_unknown(grid, program, goal), *_unpriced(grid, program, goal)):
+                problems[study.place(goal), f"{goal} {message}"] = None
     return Problems(place.problem(message) for place, message in problems)
 
 
-def _unknown(grid: Grid, program: Program, objective: str) -> Iterator[str]:
+def _unknown(grid: Grid, program: Program, goal: str) -> Iterator[str]:
     """Inputs that are NaN for some entry."""
     for name in sorted(program.inputs_read):
         column = program.inputs[name]
-        concerns = all(kind in objective for kind in APART if kind in column.unit)
+        concerns = all(kind in goal for kind in APART if kind in column.unit)
         if concerns and not column.array and len(column.needs) <= 1:
             absent = [label for label, value in by_value(grid, column).items() if np.isnan(value)]
             if absent:
                 yield f"cannot be known: {listed(absent)} says nothing of {name} ({column.about}); {ADVICE}"
 
 
-def _unpriced(grid: Grid, program: Program, objective: str) -> Iterator[str]:
-    """Entries all of whose prices are 0, if the objective is money or per money."""
-    if "usd" not in objective:
+def _unpriced(grid: Grid, program: Program, goal: str) -> Iterator[str]:
+    """Entries all of whose prices are 0, if the goal is money or per money."""
+    if "usd" not in goal:
         return
     for role in PRICED:
         prices = [

@@ -326,15 +326,14 @@ def wires_out(
     voltages: tuple[float, ...], voltage_floor: float, generated_counts: float,
 ) -> tuple[float, ...]:  # fmt: skip
     """Wires at the template's own process, by the twin's arguments; shares of a chip of 1 mm2."""
-    lane = Lane(wire[0], utilisation=1.0, latency_s=0.0, price_usd_per_Bps=0.0, switch_price_usd_per_Bps=0.0,
-                switch_energy_J_per_B=0.0)  # fmt: skip
+    lane = Lane(wire[0], utilisation=1.0, latency_s=0.0)
     balanced = share_W == math.inf
     shares = Shares(area_mm2, 0.0 if balanced else share_W / budget_W, edge_mm / 4.0)
     made = generated_lanes.function(
         lane, Wire(*wire[1:]), voltage.Voltages(*voltages), shares, Budgets(1.0, 0.0, 0.0, budget_W),
         Circuits(1.0, 1.0), voltage_floor, float(balanced), generated_counts,
     )  # fmt: skip
-    return *made[:4], *made[8:]
+    return *made[:4], *made[5:]
 
 
 @compared()
