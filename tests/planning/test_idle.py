@@ -80,3 +80,13 @@ def test_a_run_names_what_is_idle(tmp_path: Path) -> None:
     assert "changes nothing" not in run()  # Nothing was computed.
     path.write_text(f"{TRANSFORMER}  chip.frequency: [1 GHz, 3 GHz]\n")
     assert "chip.frequency changes nothing: " in run()
+
+
+def test_one_other_value_that_counts_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(f"{TRANSFORMER}  compute_format: [bf16, fp16, fp32]\n")
+    plan = make_plan(path)
+    assert idle_axes(plan.study, plan.grids, [0], plan.contents.all_columns) == []
+    path.write_text(f"{TRANSFORMER}  compute_format: [bf16, fp16]\n")
+    plan = make_plan(path)
+    assert idle_axes(plan.study, plan.grids, [0], plan.contents.all_columns) == ["compute_format"]
