@@ -210,3 +210,14 @@ def test_a_box_in_which_nothing_is_varied_has_its_values_alone(tmp_path: Path) -
     only = replace(ALONE, only=("outer_link.bandwidth",))
     frame = rows(perturbed_plan(tmp_path, only, boxes=boxes, axes=axes, optimize=None))
     assert frame.group_by("combination").len().sort("combination")["len"].to_list() == [3, 1]
+
+
+def test_voltages_that_a_standard_fixes_are_not_varied(tmp_path: Path) -> None:
+    """The voltage of HBM is its least and its highest: with any of the three alone there would be no such device."""
+    only = replace(ALONE, only=("stack.*", "template.nominal_voltage"))
+    plan = perturbed_plan(tmp_path, only, axes={"stack": "hbm2e", "memory": None})
+    names = set(plan.contents.varied)
+    assert "stack.wire_rate" in names and "template.nominal_voltage" in names
+    assert not [name for name in names if name.startswith("stack.") and "voltage" in name]
+    said = perturbed_plan(tmp_path, only, axes={"stack": "hbm2e", "memory": None, "stack.maximum_voltage": "1.4 V"})
+    assert "stack.nominal_voltage" in said.contents.varied

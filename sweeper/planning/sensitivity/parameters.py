@@ -1,7 +1,8 @@
 """Numbers of a box that a sensitivity varies: attributes of the entries that fill its roles, as far as its objective
 reads them, and the values that they take."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -10,26 +11,28 @@ from sweeper.engine.space import Grid
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
 from sweeper.library.entries import Value
+from sweeper.library.library import Library
 from sweeper.library.uncertain import is_uncertain, key_of, values_in
 from sweeper.planning.checks.unknown import by_value
 from sweeper.planning.columns import Columns, structures
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import Study
-from sweeper.words.chips import SHARES
+from sweeper.words.chips import SHARES, VOLTAGES
 from sweeper.words.columns import engine_column
 from sweeper.words.system import ATTRIBUTES, NUMERIC, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
 
 CHOSEN = frozenset(f"template.{share}" for share in SHARES)
 """Numbers that are choices of a design."""
-NOT_VARIED = "(whole numbers, zeros, shares of a chip and what a search chooses are not varied)"
+NOT_VARIED = "(whole numbers, zeros, shares of a chip, voltages of a standard and what a search chooses are not varied)"
 """What a message says of numbers that are left out."""
 
 
 def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ...]:
     """Names of the numbers that the study's perturbation varies in a box and on which some columns depend.
 
-    Whole numbers, numbers that are 0, those that a search chooses, and shares of a chip, which together make 1 (unless
-    one is named), are not varied; a role that another stands in for varies with it. None if the study varies nothing.
+    Whole numbers, numbers that are 0, those that a search chooses, voltages that a standard fixes, and shares of a
+    chip, which together make 1 (unless one is named), are not varied; a role that another stands in for varies with it.
+    None if the study varies nothing.
     """
     perturbation = columns.study.perturbation
     if perturbation is None:
@@ -52,6 +55,7 @@ def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ..
         and (name not in CHOSEN or name in perturbation.only)
         and has_own(grid, name)
         and counts(name)
+        and not is_fixed(columns.study.library, grid, name)
     )
 
 
@@ -63,6 +67,20 @@ def has_own(grid: Grid, name: str) -> bool:
     if ROLES[role] not in ATTRIBUTES or (role in STAND_INS and role not in grid.columns and name not in grid.columns):
         return False
     return name in grid.columns or values_of(grid, role) != (PLACEHOLDER,)
+
+
+def is_fixed(library: Library, grid: Grid, name: str) -> bool:
+    """Whether a number is a voltage that a standard fixes: the nominal one is the least and the highest of all entries
+    of the role, so that none of them alone could be another."""
+    role, _, attribute = name.partition(".")
+    if attribute not in VOLTAGES or any(f"{role}.{each}" in grid.columns for each in VOLTAGES):
+        return False
+
+    def fixed(values: Mapping[str, Value]) -> bool:
+        nominal, threshold, margin, highest = (values[each].number for each in VOLTAGES)
+        return math.isclose(nominal, highest) and math.isclose(nominal, threshold + margin)
+
+    return all(fixed(library.find(ROLES[role], str(entry)).values) for entry in values_of(grid, role))
 
 
 def is_chosen(grid: Grid, name: str) -> bool:

@@ -20,7 +20,7 @@ from sweeper.library.uncertain import DRAW
 from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
-from sweeper.planning.sensitivity.parameters import has_own, within
+from sweeper.planning.sensitivity.parameters import has_own, is_fixed, within
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.lineage import coordinates
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure, three_digits
@@ -78,9 +78,10 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     """Vary every number that a metric of a point reads, alone, by a part of its value either way.
 
     `metric` is a column of the study, its first objective or else the first usual one if not given. Whole numbers,
-    choices and tables are not varied; a role that stands in for another varies with it. Raises UsageFault for a metric
-    that the study does not have, one that is no positive number at this point or that nothing moves, a point that
-    cannot run, and a study whose points have searched designs, NoSuchPoint for a number outside the study.
+    choices, tables and voltages of a standard are not varied; a role that stands in for another varies with it. Raises
+    UsageFault for a metric that the study does not have, one that is no positive number at this point or that nothing
+    moves, a point that cannot run, and a study whose points have searched designs, NoSuchPoint for a number outside the
+    study.
 
     >>> import sweeper
     >>> found = tornado(sweeper.plan("table6_sn10"), 0)
@@ -156,7 +157,10 @@ def _numbers(
     names = tuple(
         name
         for name, attribute in NUMERIC.items()
-        if _is_measured(name, attribute) and has_own(grid, name) and engine_column(name) in given
+        if _is_measured(name, attribute)
+        and has_own(grid, name)
+        and engine_column(name) in given
+        and not is_fixed(plan.study.library, grid, name)
     )
     base = plan.columns.without_search(grid, names, np.array([number]))[0]
     known = np.flatnonzero(base > 0.0)
