@@ -2,6 +2,8 @@
 
 import io
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -69,6 +71,17 @@ def test_a_server_answers_for_every_kernel_whether_it_compiles_or_not() -> None:
     serve(pipe, told, compile_now)
     assert compiled == kernels
     assert told.getvalue() == 3 * DONE
+
+
+def test_a_process_whose_parent_has_gone_ends_in_silence() -> None:
+    frame = pickle.dumps(FITS._replace(name="no_such_equation"))
+    command = [sys.executable, "-m", "sweeper.engine.compilation.ahead"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    process.stdin.write(len(frame).to_bytes(LENGTH_B, "big") + frame)
+    process.stdin.close()
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
 
 
 def test_processes_compile_every_kernel_once_and_end_by_themselves() -> None:

@@ -8,6 +8,7 @@ there at all.
 """
 
 import gc
+import io
 import logging
 import os
 import pickle
@@ -157,14 +158,15 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def serve(asked: IO[bytes], told: IO[bytes], compile_now: Callable[[Kernel], None]) -> None:
-    """Compile kernels as they come, and say of each when it is done."""
-    while len(length := asked.read(LENGTH_B)) == LENGTH_B:
-        # what does not compile will be compiled again, and fail, where it is needed
-        with suppress(Exception):
-            compile_now(pickle.loads(asked.read(int.from_bytes(length, "big"))))
-        told.write(DONE)
-        told.flush()
+def serve(asked: IO[bytes], told: IO[bytes] | io.FileIO, compile_now: Callable[[Kernel], None]) -> None:
+    """Compile kernels as they come, and say of each when it is done; in silence if whoever asked has gone."""
+    with suppress(BrokenPipeError):
+        while len(length := asked.read(LENGTH_B)) == LENGTH_B:
+            # what does not compile will be compiled again, and fail, where it is needed
+            with suppress(Exception):
+                compile_now(pickle.loads(asked.read(int.from_bytes(length, "big"))))
+            told.write(DONE)
+            told.flush()
 
 
 def compile_kernel(kernel: Kernel) -> None:
@@ -175,4 +177,5 @@ def compile_kernel(kernel: Kernel) -> None:
 if __name__ == "__main__":
     log.disabled = True
     gc.freeze()  # what was imported stays
-    serve(sys.stdin.buffer, sys.stdout.buffer, compile_kernel)
+    with io.FileIO(sys.stdout.fileno(), "w", closefd=False) as told:  # unbuffered: nothing is left to flush
+        serve(sys.stdin.buffer, told, compile_kernel)
