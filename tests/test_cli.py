@@ -156,6 +156,24 @@ def test_infeasible_rows_are_counted_by_reason(study: Path, tmp_path: Path) -> N
     assert "tried but infeasible: 8 parallelism_mismatch" in result.stdout
 
 
+def test_the_objective_of_a_study_comes_first(study: Path, tmp_path: Path) -> None:
+    """In a study of all points, too, and whatever the usual table would say of it."""
+    asked = SMALL.replace(
+        "{minimise: iteration_time_s}", "[{minimise: system_price_usd}, {maximise: iteration_time_s}]"
+    )
+    study.write_text(asked.replace("mode: best", "mode: all"))
+    result = call("run", study, "--out", tmp_path / "out", "-q")
+    assert result.exit_code == 0, result.output
+    told = [line.split()[1:3] for line in result.stdout.splitlines() if line.startswith("fft_1t")]
+    assert told == [
+        ["minimise", "system_price_usd"],
+        ["maximise", "iteration_time_s"],
+        ["maximise", "utilisation"],
+        ["maximise", "cost_efficiency_flops_per_usd"],
+        ["maximise", "power_efficiency_flops_per_W"],
+    ]
+
+
 def test_a_study_without_a_feasible_row_does_not_exit_0(study: Path, tmp_path: Path) -> None:
     study.write_text(SMALL.replace("tensor_parallel: 64", "tensor_parallel: 32"))
     result = call("run", study, "--out", tmp_path / "out", "-q", "--json")

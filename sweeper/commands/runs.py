@@ -121,17 +121,19 @@ def answer_of(asked: "Plan | DecisionPlan", best_by: str | None = None) -> Calla
     """What tells, in words, what a dataset of such a plan says. Raises UsageFault for an axis that it does not have."""
     from sweeper.planning.plan import Plan
 
+    objectives = dict(asked.resolved.get("objectives") or [])
     if best_by is not None:
         from sweeper.views.report import best_by as best_rows
 
         if best_by not in asked.schema.names:
             raise UsageFault(unknown("column of the study", best_by, asked.schema.names))
-        objectives = dict(asked.resolved.get("objectives") or [])
         return partial(best_rows, axis=best_by, objectives=objectives)
     if isinstance(asked, Plan):
         from sweeper.views.report import answered, best_systems
 
-        return partial(answered, question=asked.study.answer) if asked.study.answer else best_systems
+        if asked.study.answer:
+            return partial(answered, question=asked.study.answer)
+        return partial(best_systems, objectives=objectives)
     from sweeper.placing.spread import spread
 
     return spread

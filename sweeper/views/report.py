@@ -20,13 +20,14 @@ FIRST_ROWS, MOST_METRICS = 12, 6
 """What is shown of a dataset that has none of these metrics."""
 
 
-def best_systems(directory: str) -> str:
-    """The best system for each workload and objective, as a table; then how many rows are infeasible, and why."""
+def best_systems(directory: str, objectives: Mapping[str, str]) -> str:
+    """The best system for each workload and objective, those of the study and the usual ones, as a table; then how many
+    rows are infeasible, and why."""
     with reading(directory):
-        return _best_systems(scan(directory), directory)
+        return _best_systems(scan(directory), directory, {**objectives, **OBJECTIVES, **objectives})
 
 
-def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
+def _best_systems(everything: pl.LazyFrame, directory: str, objectives: Mapping[str, str]) -> str:
     names = everything.collect_schema().names()
     parameters = pl.col(axes_of(names))
     varies = everything.select(parameters.ne_missing(parameters.first()).any()).collect().row(0, named=True)
@@ -36,7 +37,7 @@ def _best_systems(everything: pl.LazyFrame, directory: str) -> str:
     graded = grades(directory)
     rows = [
         (row["workload"], f"{sense} {metric}", row[metric], graded[metric], *(row[name] for name in (*told, *shown)))
-        for metric, sense in OBJECTIVES.items()
+        for metric, sense in objectives.items()
         if metric in names
         for row in best(frame, ["workload"], {metric: sense}).collect().to_dicts()
     ]
