@@ -1,16 +1,20 @@
 """Whether a search finds: the default settings from other seeds against differential evolution, and the gap it reports.
 
-`python -m benchmarks.optimum [--quick]`, a quarter of an hour. Cases are points of the study `node_scaling`, GPT-7B and
-an LSTM model in two ways at three nodes each, and the study `joint_search`, of which differential evolution gets the
-combinations that any seed ends at. What is best is the best of all that was found for a case.
+`python -m benchmarks.optimum [--quick | --joint]`, a quarter of an hour, or half an hour for `--joint`. Cases are
+points of the study `node_scaling`, GPT-7B and an LSTM model in two ways at three nodes each; with `--joint` the study
+`joint_search` under three price caps, of which differential evolution gets the combinations that any seed ends at.
+What is best is the best of all that was found for a case.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import click
 import numpy as np
+import yaml
 
 from benchmarks.machine import describe
 from benchmarks.table import NotMeasured, Row, Target, section
@@ -24,7 +28,9 @@ from sweeper.study.optimize import usual_optimize
 NODES = ("paper_cells_n7", "paper_cells_n5", "paper_cells_n3")
 SURROUNDINGS = ("hbm2e", "infiniband_xdr_x8")
 """Memory and link of the cases."""
-SEEDS, JOINT_SEEDS = 10, 3
+SEEDS = 10
+CAPS_USD = (18.5e6, 26.9598e6, 50e6)
+"""Price caps of `joint_search`, its own among them."""
 EVALUATIONS = 400_000
 """Designs that differential evolution tries for a case."""
 RANDOM, OTHERS = 100, 2
@@ -55,21 +61,28 @@ class Case:
 
 
 def measure(quick: bool) -> list[Row]:
-    """All cases; `quick` takes one case, two random points, and next to no evaluations."""
+    """The points that are cases, and random ones; `quick` takes one, two, and next to no evaluations."""
     seeds, evaluations, count = (1, 2_000, 2) if quick else (SEEDS, EVALUATIONS, RANDOM)
     scaling = plan_of("node_scaling")
     named = cases(scaling)
     rows = [row for name, case in named[: 1 if quick else None] for row in compared(name, case, seeds, evaluations)]
-    if not quick:
-        joint = plan_of("joint_search")
-        (grid,) = joint.grids
-        rows += compared("joint_search", Case(search_of(joint, 0), np.arange(grid.searched)), JOINT_SEEDS, evaluations)
     return [*rows, gaps("node_scaling", scaling, count), gaps(UNSEEN, plan_of(UNSEEN), count)]
 
 
-def plan_of(name: str) -> Plan:
-    """Plan of a study of ours, searched as by default."""
-    plan = make_plan(builtin_specs() / "studies" / f"{name}.yaml")
+def measure_joint() -> list[Row]:
+    """`joint_search` under each price cap."""
+    rows = []
+    for cap_usd in CAPS_USD:
+        plan = plan_of("joint_search", {"constraints": [f"system_price_usd <= {cap_usd!r}"]})
+        case = Case(search_of(plan, 0), np.arange(plan.grids[0].searched))
+        rows += compared(f"joint_search, {cap_usd / 1e6:.1f} M usd", case, SEEDS, EVALUATIONS)
+    return rows
+
+
+def plan_of(name: str, changes: Mapping[str, Any] = MappingProxyType({})) -> Plan:
+    """Plan of a study of ours with some of its keys changed, searched as by default."""
+    written = yaml.safe_load((builtin_specs() / "studies" / f"{name}.yaml").read_text())
+    plan = make_plan({**written, **changes})
     said, usual = plan.study.optimize, usual_optimize(1)
     assert said is not None
     optimize = replace(said, starts=usual.starts, steps=usual.steps, candidates=usual.candidates)
@@ -153,11 +166,13 @@ def _percents(values: Sequence[float]) -> str:
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Tiny sizes: shows that everything runs, the figures mean little.")
-def main(quick: bool) -> None:
+@click.option("--joint", is_flag=True, help="The study joint_search under three price caps instead: half an hour.")
+def main(quick: bool, joint: bool) -> None:
     """Print whether searches find, beside another optimiser."""
     for name, value in describe().items():
         click.echo(f"{name}: {value}")
-    click.echo(section("optimum: other seeds, another optimiser, the gap that is reported", measure(quick)))
+    rows = measure_joint() if joint else measure(quick)
+    click.echo(section("optimum: other seeds, another optimiser, the gap that is reported", rows))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from replications.catch import catch_tables
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables
 from sweeper.designs.package_draws import evaluate_design, uncertain_inputs
-from sweeper.kernels.equation import compiled
-from sweeper.kernels.packages.build import build_package
+from sweeper.kernels.equation import allocating, compiled
+from sweeper.kernels.packages.build import build, desk_for
 from sweeper.kernels.packages.equations import build_many
 from sweeper.kernels.packages.layout import DIE_NUMBERS, LAYER_NUMBERS, RESULTS
 from sweeper.kernels.packages.wafer import dies_on_grid
@@ -56,19 +56,19 @@ WAFER_MM, SCRIBE_MM = 299.8, 0.13
 DRAWS, BATCH = 1_000_000, 10_000
 """Draws, and how many of them lie in memory at a time."""
 CHIPLETS: dict[str, float | str] = {"node": "n7", "package.chiplets": 16.0}
-build = build_package
 
 AGREEMENT = Target(1e-9, at_least=False)
 SECONDS = Target(10.0, at_least=False)
 
 
-@compiled
+@allocating
 def build_each(codes: np.ndarray, links: np.ndarray, variants: np.ndarray, times: int, results: np.ndarray) -> None:
     """Build the variants of a package, the numbers of one in each row, in turns, so many packages in all; `results`
     [die, RESULTS] are those of the last one."""
-    nowhere, nothing = np.empty(0, np.int64), np.empty(0)
+    desk = desk_for(len(codes), len(links), variants[0])
     for k in range(times):
-        build(codes, links, variants[k % len(variants)], nowhere, nothing, results)
+        desk.numbers[:] = variants[k % len(variants)]
+        build(codes, links, desk, results)
 
 
 @compiled

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweeper.kernels.packages.build import build_package
+from sweeper.kernels.packages.build import build, desk_for
 from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
@@ -43,7 +43,7 @@ class PackageTables:
 
     @property
     def numbers(self) -> np.ndarray:
-        """All numbers, one table after the other, as `build_package` reads them."""
+        """All numbers, one table after the other, as `build` reads them."""
         tables = (self.die_numbers, self.layer_numbers, self.step_numbers, self.link_numbers, self.conventions)
         return np.concatenate([table.ravel() for table in tables])
 
@@ -132,6 +132,6 @@ def tables(
 def evaluate_tables(tables: PackageTables) -> np.ndarray:
     """Results [die, RESULTS] of one package."""
     results = np.zeros((len(tables.die_codes), len(RESULTS)))
-    nowhere, nothing = np.empty(0, np.int64), np.empty(0)
-    build_package(tables.die_codes, tables.link_codes, tables.numbers, nowhere, nothing, results)
+    desk = desk_for(len(tables.die_codes), len(tables.link_codes), tables.numbers)
+    build(tables.die_codes, tables.link_codes, desk, results)
     return results

@@ -4,11 +4,11 @@ Dies that are mounted are finished before those that carry them; each is built i
 `sweeper.kernels.packages.steps`.
 """
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.equation import Output, allocating, borrowing, compiled, equation
 from sweeper.kernels.packages.area import cover, size_die
 from sweeper.kernels.packages.assembly import compounded, mount
 from sweeper.kernels.packages.layout import (
@@ -94,24 +94,51 @@ def equal_unit(
     return -1
 
 
-@allocating
-def build_package(
-    package_codes: np.ndarray,
-    package_links: np.ndarray,
-    package_numbers: np.ndarray,
-    package_places: np.ndarray,
-    package_values: np.ndarray,
-    package_dies: np.ndarray,
-) -> None:
-    """Build the package, dies that are mounted before those that carry them.
+class Desk(NamedTuple):
+    """Room in which a package is built: its numbers, as they are replaced; sums [2 dies + 1, RESULTS] of the results of
+    what is mounted on the faces of all dies, then on their backs, then on the die at work; what each die must know of
+    its parts [dies + 1, PARTS]; the reason of each; of links the number of the reach of each, all reaches, and the
+    signals [die, reach] of every die."""
 
-    Codes [die, DIE_CODES] and links [link, LINK_CODES] are those of `sweeper.kernels.packages.layout`.
-    `package_numbers` are its other tables (dies, layers, steps, links, conventions) one after the other, row by row;
-    `package_values` replace their entries `package_places`. The source is F0 to F3 of the restatement.
+    numbers: np.ndarray
+    carried: np.ndarray
+    mounted: np.ndarray
+    reasons: np.ndarray
+    group: np.ndarray
+    reaches: np.ndarray
+    signals: np.ndarray
+
+
+@allocating
+def desk_for(dies: int, links: int, numbers: np.ndarray) -> Desk:
+    """Room for so many dies and rows of links, with the numbers of a package."""
+    return Desk(
+        numbers.copy(),
+        np.empty((2 * dies + 1, len(RESULTS))),
+        np.empty((dies + 1, len(PARTS))),
+        np.empty(dies),
+        np.empty(links, np.int64),
+        np.empty(links),
+        np.empty((dies, links)),
+    )
+
+
+@compiled
+def replace_numbers(numbers: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
+    """Put values in the places of others."""
+    for k in range(len(places)):
+        numbers[places[k]] = values[k]
+
+
+@borrowing
+def build(package_codes: np.ndarray, package_links: np.ndarray, desk: Desk, package_dies: np.ndarray) -> None:
+    """Build the package whose numbers lie on the desk, dies that are mounted before those that carry them.
+
+    Codes [die, DIE_CODES] and links [link, LINK_CODES] are those of `sweeper.kernels.packages.layout`. The numbers are
+    its other tables (dies, layers, steps, links, conventions) one after the other, row by row. The source is F0 to F3
+    of the restatement.
     """
-    numbers = package_numbers.copy()
-    for k in range(len(package_places)):
-        numbers[package_places[k]] = package_values[k]
+    numbers, carried, mounted, reasons = desk.numbers, desk.carried, desk.mounted, desk.reasons
     codes, results = package_codes.reshape(-1).view(CODE), package_dies.reshape(-1).view(RESULT)
     count, steps_before = len(package_codes), 0
     for i in range(count):
@@ -127,18 +154,16 @@ def build_package(
     links, conventions = numbers[middle:last].view(LINK), numbers[last:].view(CONVENTION)[0]
     die_numbers = numbers[:first].reshape((count, len(DIE_NUMBERS)))
     layer_numbers = numbers[first:second].reshape((len(layers), len(LAYER_NUMBERS)))
-    # Sums of the results of what is mounted on the faces of all dies, then on their backs, then on the die at work.
-    carried, mounted = np.zeros((2 * count + 1, len(RESULTS))), np.zeros((count + 1, len(PARTS)))
     sums, parts = carried.reshape(-1).view(RESULT), mounted.reshape(-1).view(PART)
-    reasons = np.zeros(count)
-    group, reaches = number_reaches(links)
-    signals = np.zeros((count, len(reaches)))
-    package_dies[:] = 0.0
+    carried[:], mounted[:], reasons[:], package_dies[:] = 0.0, 0.0, 0.0, 0.0
+    reaches = desk.reaches[: number_reaches(links, desk.group, desk.reaches)]
+    signals = desk.signals[:, : len(reaches)]
+    signals[:] = 0.0
     count_copies(codes, dies, results)
     for i in range(count):
         parts[i].quality, parts[i].placement_yield = 1.0, 1.0
         parts[i].gates_per_mm2 = gate_density(codes[i], layers)
-    link_loads(codes, package_links, links, conventions, results, group, parts, signals)
+    link_loads(codes, package_links, links, conventions, results, desk.group, parts, signals)
     load = sums[2 * count]
     tree = Tree(codes, dies, layers, steps, conventions, results, package_dies, parts)
     for i in range(count - 1, -1, -1):
@@ -191,9 +216,10 @@ def package_units(
     made: Annotated[Made, "{}"],
     package_dies: np.ndarray,
 ) -> None:
-    """Build the package; entries of its numbers in `package_made` [entry, which number] are what a chip tells that is
-    generated."""
-    numbers = package_numbers.copy()
+    """Build the package: entries `package_places` of its numbers are `package_values`; entries in `package_made`
+    [entry, which number] are what a chip tells that is generated."""
+    desk = desk_for(len(package_codes), len(package_links), package_numbers)
     for k in range(len(package_made)):
-        numbers[package_made[k, 0]] = made[package_made[k, 1]]
-    build_package(package_codes, package_links, numbers, package_places, package_values, package_dies)
+        desk.numbers[package_made[k, 0]] = made[package_made[k, 1]]
+    replace_numbers(desk.numbers, package_places, package_values)
+    build(package_codes, package_links, desk, package_dies)

@@ -5,8 +5,8 @@ from typing import Annotated
 import numpy as np
 
 from sweeper.kernels.codes import FIRST_OF_PACKAGE
-from sweeper.kernels.equation import Output, compiled, equation
-from sweeper.kernels.packages.build import SOURCE, build_package
+from sweeper.kernels.equation import Output, allocating, compiled, equation
+from sweeper.kernels.packages.build import SOURCE, build, desk_for, replace_numbers
 from sweeper.kernels.packages.layout import RESULT
 from sweeper.kernels.shared.feasibility import INFEASIBLE
 from sweeper.kernels.shared.price import CARBON, PRICE, ListedMemory, memory_price
@@ -121,7 +121,7 @@ def packaged_feasibility(chip_reason: float, system_reason: float, package_dies:
     return FIRST_OF_PACKAGE + status - 1.0
 
 
-@compiled
+@allocating
 def build_many(
     codes: np.ndarray,
     links: np.ndarray,
@@ -131,8 +131,10 @@ def build_many(
     results: np.ndarray,
 ) -> None:
     """Results [point, die, RESULTS] of one package for many values [point, place] of the entries that vary."""
+    desk = desk_for(len(codes), len(links), numbers)
     for point in range(len(values)):
-        build_package(codes, links, numbers, places, values[point], results[point])
+        replace_numbers(desk.numbers, places, values[point])
+        build(codes, links, desk, results[point])
 
 
 TOLD = (package_cost, package_facts)

@@ -39,10 +39,10 @@ def use_of(link: Record, count: float) -> float:
 
 
 @compiled
-def number_reaches(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every row of links the number of its reach, and the distinct reaches, in ascending order."""
+def number_reaches(links: np.ndarray, group: np.ndarray, reaches: np.ndarray) -> int:
+    """How many distinct reaches there are; writes these, in ascending order, and for every row of links the number of
+    its reach."""
     count = 0
-    group, reaches = np.empty(len(links), np.int64), np.empty(len(links))
     for k in range(len(links)):
         place = 0
         while place < count and reaches[place] < links[k].reach_mm:
@@ -55,7 +55,7 @@ def number_reaches(links: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             reaches[place] = links[k].reach_mm
             count += 1
         group[k] = place
-    return group, reaches[:count]
+    return count
 
 
 @compiled

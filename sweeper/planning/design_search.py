@@ -36,7 +36,7 @@ FLOOR = 1e-4
 """Least share of a budget that a part gets."""
 MET, OTHERS = 2, 2
 """Designs from which every combination of the searched axes descends at first: of those that it has met, and random."""
-FEW, FRESH = 96, 8
+FEW, FRESH = 96, 6
 """Combinations that are left when each gets so many more random designs: a few may all have ended in a poor basin."""
 MOST_STARTS = 200_000
 """Starts of all combinations together; where there are more combinations, each has fewer random designs."""
@@ -44,7 +44,7 @@ RACE = 2**31
 """Where the random designs of combinations come from: no step of a descent draws the same."""
 ROUNDS = 6
 """How often another combination of the searched axes may follow a better one."""
-RIVALS = 96
+RIVALS = 64
 """Combinations that are searched once more since they are next to the best one."""
 PATIENT = replace(EVOLUTION, steps=60, longer=1.5, kept=0.4, starts_kept=0.5)
 """Evolutions of the combinations that are left: the best of them may be among the last to show it."""

@@ -13,10 +13,11 @@ from sweeper.engine.search.evolution import EVOLUTION, NEARBY
 from sweeper.engine.search.methods import EvaluateOf, SearchResult, first_points
 from sweeper.engine.search.racing import race, steps_of_race
 
-SCOUTS = 256
+SCOUTS = 128
 """Points from which each method searches for a few steps; the best of them go on."""
-EVOLVED, LONG = 16, 120
-"""Evolutions that are left of a race, and steps that they make before they are compared with the descents."""
+EVOLVED, LONGER = 24, 8
+"""Evolutions that are left of a race, and how many times the steps of a descent they make before both are compared: an
+evolution that has yet to settle in a basin does not tell how deep it is."""
 POLISH = 20
 """Steps of the last descent."""
 
@@ -38,7 +39,7 @@ def search(
     descents = DESCENT.further(evaluate, budgets, descents, steps)
     others = first_points(budgets, scouts, seed + 1, known)[:, None]
     _, evolved = race(EVOLUTION, evaluate, budgets, others, EVOLVED, seed)
-    evolved = EVOLUTION.further(evaluate, budgets, evolved, LONG)
+    evolved = EVOLUTION.further(evaluate, budgets, evolved, LONGER * steps)
     points = np.vstack([descents.best, evolved.best])
     best = np.argsort(np.append(descents.history[-1], evolved.history[-1]), kind="stable")[:starts]
     close = NEARBY.begin(evaluate, budgets, points[best], seed)
@@ -53,5 +54,5 @@ def most_evaluations(budgets: SharedBudgets, starts: int, steps: int) -> int:
     """Points that such a search evaluates, but for the first of each start."""
     scouts = max(SCOUTS, starts)
     descents = steps_of_race(DESCENT, scouts, starts) + starts * (steps + POLISH)
-    evolutions = steps_of_race(EVOLUTION, scouts, EVOLVED) + EVOLVED * LONG + starts * steps
+    evolutions = steps_of_race(EVOLUTION, scouts, EVOLVED) + EVOLVED * LONGER * steps + starts * steps
     return descents * DESCENT.points_per_step(budgets) + evolutions * EVOLUTION.points_per_step(budgets)
