@@ -9,6 +9,7 @@ Constants belong to a board (`specs/calibrations/power.yaml`); those of a board 
 rated power and peak. What is the same for all boards stands here, with its source.
 """
 
+import math
 from typing import Annotated
 
 import numpy as np
@@ -111,7 +112,8 @@ def dynamic_energy(
 def board_power(
     dynamic_energy_J: float, iteration_time_s: float, chips: float, idle_power_W: float, power_limit_W: float
 ) -> tuple[float, float, float, float, float, float]:
-    """At full clocks where no limit is known. A limit below the idle power can never be kept: infinite time."""
+    """At full clocks where no limit is known. A limit below the idle power can never be kept: infinite time. Whether a
+    limit is kept by work of unknown energy is not known."""
     each_J = dynamic_energy_J / chips
     room = power_limit_W - idle_power_W
     time_s = iteration_time_s
@@ -119,6 +121,8 @@ def board_power(
         time_s = each_J / room
     elif room <= 0.0 and each_J > 0.0:
         time_s = np.inf
+    elif math.isnan(each_J) and not math.isnan(room):
+        time_s = np.nan
     power = idle_power_W + each_J / time_s
     # The rounding of a quotient does not exceed the limit either.
     power = power_limit_W if power > power_limit_W >= idle_power_W else power

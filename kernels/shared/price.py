@@ -1,5 +1,6 @@
 """Price and power of a system: chips, memory, links, switch ports (DFModel B.6)."""
 
+import math
 from typing import Annotated, NamedTuple
 
 from sweeper.kernels.codes import ABSENT, FULLY_CONNECTED, MESH, RING, SWITCH
@@ -98,21 +99,19 @@ def of_network(parts: Parts, rates: Rates, each: PerRate) -> float:
     )
 
 
+@equation(Output("network_price_usd", "usd", "price of links and switch ports"), source="DFModel B.6")
+def network_price(parts: Parts, rates: Rates, price: Annotated[PerRate, "{}_price_usd_per_Bps"]) -> float:
+    """Rate times price per rate, for every link and port."""
+    return of_network(parts, rates, price)
+
+
 @equation(
     Output("system_price_usd", "usd", "price of chips, memory, links and switch ports"),
-    Output("network_price_usd", "usd", "price of links and switch ports"),
     source="DFModel B.6",
 )
-def system_price(
-    chips: float,
-    accelerator_price_usd: float,
-    parts: Parts,
-    rates: Rates,
-    price: Annotated[PerRate, "{}_price_usd_per_Bps"],
-) -> tuple[float, float]:
+def system_price(chips: float, accelerator_price_usd: float, network_price_usd: float) -> float:
     """Accelerators with their memory, links and switch ports."""
-    network = of_network(parts, rates, price)
-    return chips * accelerator_price_usd + network, network
+    return chips * accelerator_price_usd + network_price_usd
 
 
 @equation(
@@ -148,8 +147,12 @@ class ListedMemory(NamedTuple):
 
 @compiled
 def memory_price(memory: ListedMemory) -> float:
-    """Memory is priced by bandwidth and, where the library says so, by capacity."""
-    return memory.bandwidth_Bps * memory.price_usd_per_Bps + memory.capacity_B * memory.price_usd_per_B
+    """Memory is priced by bandwidth, by capacity, or by both: of two prices one may be unknown."""
+    by_rate = memory.bandwidth_Bps * memory.price_usd_per_Bps
+    by_size = memory.capacity_B * memory.price_usd_per_B
+    if math.isnan(by_rate) or math.isnan(by_size):
+        return by_rate if math.isnan(by_size) else by_size
+    return by_rate + by_size
 
 
 @equation(PRICE, source="DFModel B.6", when=("chip_cost", ("listed",)))

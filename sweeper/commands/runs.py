@@ -223,31 +223,44 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
 
     def text() -> str:
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
-        told = [f"{axis} changes nothing: its other values give the same wherever they were tried" for axis in idle]
+        told = [f"{axis} changes no column of the dataset: {SAME}" for axis in idle or ()]
         return "\n".join([*([] if result.failed else [answer(result.directory)]), *told, done, result.directory])
 
     echo({**summary_of(plan, result), "idle_axes": idle}, text)
     leave(plan, result)
 
 
-LOOKED_AT, AMONG = 32, 100_000
-"""Rows at which other values of the axes are tried, and among how many of a dataset they are chosen."""
+SAME = "other values of it, or none, give the same at all rows that were tried"
+LOOKED_AT, AMONG = 32, 4096
+"""Rows of each box at which other values of the axes are tried, and about how many these are chosen among."""
+MOST_LOOKED_AT = 512
+"""Rows of all boxes together."""
 
 
-def idle_of(plan: Any, result: "RunResult") -> list[str]:
-    """Axes of a new dataset that change none of its columns in rows from all over it; none where designs are
-    searched, whose rows are not points of the study alone."""
+def idle_of(plan: Any, result: "RunResult") -> list[str] | None:
+    """Axes of a new dataset that change none of its columns in rows chosen at random from all over it. None where it
+    was not looked at: of what was there already, or failed, and of searched designs, whose rows are not points of the
+    study alone."""
+    import numpy as np
+    import polars as pl
+
     from sweeper.planning.checks.idle import idle_axes
     from sweeper.planning.plan import Plan
     from sweeper.views.analysis import feasible
     from sweeper.views.datasets import reading, scan
 
     if not isinstance(plan, Plan) or plan.study.optimize is not None or result.failed or not result.computed_chunks:
-        return []
+        return None
+    every = max(result.rows // AMONG, 1)
     with reading(result.directory):
-        points = feasible(scan(result.directory)).select("point_id").head(AMONG).collect()["point_id"]
-    looked_at = points.sort().gather_every(max(len(points) // LOOKED_AT, 1)).to_list()
-    return idle_axes(plan.study, plan.grids, looked_at, plan.contents.all_columns)
+        frame = feasible(scan(result.directory)).select("point_id")
+        points = np.sort(frame.filter(pl.col("point_id").hash() % every == 0).collect()["point_id"].to_numpy())
+    generator, each = np.random.default_rng(0), max(min(LOOKED_AT, MOST_LOOKED_AT // len(plan.grids)), 1)
+    chosen: list[int] = []
+    for grid in plan.grids:
+        of_box = points[(points >= grid.offset) & (points < grid.offset + grid.points)]
+        chosen += generator.permutation(of_box)[:each].tolist()
+    return idle_axes(plan.study, plan.grids, chosen, plan.contents.all_columns)
 
 
 OF_RAY = {

@@ -18,7 +18,7 @@ from sweeper.words.attributes import Attribute, free
 from sweeper.words.models import MODEL
 from sweeper.words.packages import CAUSES, PACKAGE
 from sweeper.words.ranges import BY_UNIT, PARAMETER, SHARE
-from sweeper.words.system import ATTRIBUTES, GRADES, standing_in
+from sweeper.words.system import ATTRIBUTES, GRADES
 
 SCALAR_KEYS = ("layers", "batch", "word", "steps", "stage_boundary", "tiles", "resident")
 """Expressions of a workload that `sweeper.library.graph_workload` reads, besides its kernels and partitions."""
@@ -294,14 +294,15 @@ def _values(definition: Definition, draft: _EntryDraft, problems: Problems) -> d
             else:
                 values[key] = _value(number, partial(_quantity, (attributes or PACKAGE)[key]))
     problems.extend(_unsourced(numbers))
-    for key, default in standing_in(definition.kind, draft.numbers).items():
-        attribute = attributes[key]
-        if default is None:
+    for key, attribute in attributes.items():
+        if key in draft.numbers:
+            continue
+        if attribute.default is None:
             unit = f", in {attribute.unit}" if attribute.unit else ""
             message = f"{definition.kind} {definition.name!r} lacks {key!r} ({attribute.about}{unit})"
             problems.append(definition.problem(message))
         else:
-            values[key] = Value(default, attribute.unit, DEFAULT_SOURCE, "assumed")
+            values[key] = Value(attribute.default, attribute.unit, DEFAULT_SOURCE, "assumed")
     return values
 
 

@@ -28,6 +28,7 @@ PAIRS = (
     Pair("calibration", "chip", "calibration"),
     Pair("package", "chip", "package"),
     Pair("workload", "chip", "chip"),
+    Pair("workload", "template", "template"),
     Pair("technology", "template", "technology"),
     Pair("technology", "node", "node"),
     Pair("fabric", "chip", "fabric"),

@@ -193,7 +193,7 @@ def _places(written: Mapping[str, Node]) -> dict[str, Place]:
     """Where a study names a column that it wants, as a text or as a key; of several places the first."""
     named = [
         pair
-        for key in ("optimize", "output", "objective", "constraints")
+        for key in ("objective", "constraints", "optimize", "output")
         if key in written
         for pair in _named(written[key])
     ]

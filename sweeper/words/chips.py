@@ -126,7 +126,7 @@ STACK = vocabulary(
     static_power=free("W/B", "power of keeping a byte"),
     controller_area=Attribute("mm^2", "area on the chip of its controller and interface"),
     utilisation=fraction("attainable share of bandwidth", 1.0),
-    price=free("usd", "price of a device; not known if not given", math.nan),
+    price=free("usd", "price of a device", math.nan),
 )
 """A device of main memory: a stack, a chip or a module."""
 
@@ -138,12 +138,8 @@ LANE = vocabulary(
     energy=Attribute("J/B", "energy of moving a byte at nominal voltage"),
     latency=free("s", "time of one hop for an empty message"),
     utilisation=fraction("attainable share of bandwidth", 1.0),
-    price_per_bandwidth=free(
-        "usd/(B/s)", "price of a link; not known if not given", math.nan, column="price_usd_per_Bps"
-    ),
-    switch_price_per_bandwidth=free(
-        "usd/(B/s)", "price of a port; not known if not given", math.nan, column="switch_price_usd_per_Bps"
-    ),
-    switch_energy=free("J/B", "energy per byte through a port; not known if not given", math.nan),
+    price_per_bandwidth=free("usd/(B/s)", "price of a link", math.nan, column="price_usd_per_Bps"),
+    switch_price_per_bandwidth=free("usd/(B/s)", "price of a port", math.nan, column="switch_price_usd_per_Bps"),
+    switch_energy=free("J/B", "energy per byte through a port", math.nan),
 )
 """A wire (or differential pair, or fibre) that leaves the chip, with the circuits at its ends."""

@@ -44,7 +44,7 @@ MEMORY = vocabulary(
     energy=free("J/B", "energy per byte moved", math.nan),
     carbon_per_capacity=free("kg/B", "carbon dioxide equivalent of making it", math.nan, column="carbon_kg_per_B"),
 )
-"""Numbers of a memory; a price and an energy that nobody gives are not known."""
+"""Numbers of a memory; prices and an energy that nobody gives are not known, but of its two prices one is enough."""
 
 LINK = vocabulary(
     bandwidth=Attribute("B/s", "one-direction rate of one link"),

@@ -4,8 +4,6 @@ Everything here is data. A column of the engine is named `<role>_<attribute>_<un
 (`memory_bandwidth_Bps`) and by its own name for a mapping or an assumption (`tensor_parallel`, `overlap`).
 """
 
-from collections.abc import Collection
-
 from sweeper.words.attributes import Attribute
 from sweeper.words.chips import LANE, STACK, TECHNOLOGY, TEMPLATE
 from sweeper.words.fabrics import FABRIC
@@ -36,22 +34,6 @@ ATTRIBUTES: dict[str, dict[str, Attribute]] = {
     "fabric": FABRIC,
 }
 """Numeric attributes by kind of library entry."""
-
-ENOUGH = {"memory": ("price_per_bandwidth", "price_per_capacity")}
-"""Numbers by kind of which one is enough: where an entry gives one, the others are 0."""
-
-
-def standing_in(kind: str, given: Collection[str]) -> dict[str, float | None]:
-    """What stands in for the numbers that an entry of a kind does not give; None for one that it must give.
-
-    >>> standing_in("memory", {"bandwidth", "capacity", "energy", "carbon_per_capacity", "price_per_capacity"})
-    {'price_per_bandwidth': 0.0}
-    """
-    group = ENOUGH.get(kind, ())
-    settled = group if any(name in given for name in group) else ()
-    lacking = {name: attribute for name, attribute in ATTRIBUTES.get(kind, {}).items() if name not in given}
-    return {name: 0.0 if name in settled else attribute.default for name, attribute in lacking.items()}
-
 
 ROLES = {
     "workload": "workload",

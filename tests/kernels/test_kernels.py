@@ -404,6 +404,7 @@ GROWING = [
         "iteration": BY_NAME["iteration"].inputs,
         "published_state": BY_NAME["published_state"].inputs,
         "training_state": inputs_but("training_state", "word_B", "steps"),
+        "network_price": BY_NAME["network_price"].inputs,
         "system_price": BY_NAME["system_price"].inputs,
         "system_power": BY_NAME["system_power"].inputs,
         "work": ("graph_flops", "layers", "batch"),

@@ -77,9 +77,43 @@ def test_a_run_names_what_is_idle(tmp_path: Path) -> None:
         return result.stdout
 
     assert json.loads(run("--json"))["idle_axes"] == ["chip.frequency"]
-    assert "changes nothing" not in run()  # Nothing was computed.
+    assert json.loads(run("--json"))["idle_axes"] is None  # Nothing was computed.
     path.write_text(f"{TRANSFORMER}  chip.frequency: [1 GHz, 3 GHz]\n")
-    assert "chip.frequency changes nothing: " in run()
+    assert "chip.frequency changes no column of the dataset: " in run()
+
+
+def test_a_run_looks_at_rows_of_all_kinds(tmp_path: Path) -> None:
+    """An axis that counts at every second row only, and one that counts in the last of two boxes, are not idle."""
+
+    def told(text: str) -> list[str]:
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        result = CliRunner().invoke(main, ["run", str(path), "--out", str(tmp_path / "out"), "-q", "--json"])
+        assert result.exit_code == 0, result.output
+        found: list[str] = json.loads(result.stdout)["idle_axes"]
+        return found
+
+    slowed = f"{TRANSFORMER}  overlap_slowdown: [0.0, 0.2]\n"
+    factors = "  link.bandwidth: [100 GB/s, 200 GB/s, 300 GB/s, 400 GB/s]\n  link.latency: [1 us, 2 us, 3 us, 4 us]\n"
+    assert told(f"{slowed}{factors}  tensor_overlap: [0, 0.5]\n") == []
+    boxes = "boxes:\n  - axes: {memory.bandwidth: [1 TB/s, 1.1 TB/s, 1.2 TB/s]}\n  - axes: {tensor_overlap: 0.5}\n"
+    assert told(f"{slowed}{factors}{boxes}") == []
+
+
+def test_nobody_tells_what_changes_a_column_that_is_not_known(tmp_path: Path) -> None:
+    """The price of a system of which that of a port is not known: that of its links may count."""
+    (tmp_path / "links").mkdir()
+    link = (
+        "mine:\n  source: made\n  grade: assumed\n  bandwidth: 100 GB/s\n  energy: 10 pJ/B\n  switch_energy: 10 pJ/B\n"
+    )
+    (tmp_path / "links" / "mine.yaml").write_text(link)
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        TRANSFORMER.replace("nvlink3", "mine") + "  link.price_per_bandwidth: [1 usd/(GB/s), 2 usd/(GB/s)]\n"
+    )
+    plan = make_plan(path, [tmp_path])
+    assert "system_price_usd" in plan.contents.all_columns
+    assert idle_axes(plan.study, plan.grids, range(plan.point_count), plan.contents.all_columns) == []
 
 
 def test_one_other_value_that_counts_is_enough(tmp_path: Path) -> None:

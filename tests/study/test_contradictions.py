@@ -259,6 +259,8 @@ mine:
         ("constraints: [system_power_W < 1e6]", "system_power_W cannot be known: mine says nothing of memory_energy"),
         ("constraints: [cost_per_token_usd < 1]", "cost_per_token_usd cannot be known: mine says nothing of memory_"),
         ("constraints: [iteration_time_s < 100, chips < 9]", ""),
+        ("objective: {maximise: utilisation}", ""),
+        ("constraints: [network_price_usd < 1e9, samples_per_s > 0]", ""),
     ],
 )
 def test_what_no_entry_gives_is_neither_searched_for_nor_compared(tmp_path: Path, asked: str, message: str) -> None:
@@ -297,11 +299,65 @@ def test_prices_and_energies_that_no_entry_gives_are_null(tmp_path: Path) -> Non
     assert unknown(energy + price, chips="1", link="mine") == []
 
 
+def test_a_goal_is_known_where_what_is_not_known_is_not_counted(tmp_path: Path) -> None:
+    """One price of a memory is enough, in the study too; one chip has no links, and few have free ports."""
+    (tmp_path / "memories").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "memories" / "mine.yaml").write_text(UNPRICED)
+    (tmp_path / "links" / "mine.yaml").write_text(UNPRICED.replace("  capacity: 80 GB\n", ""))
+
+    def refused(goal: str, **axes: str) -> str:
+        path = tmp_path / "study.yaml"
+        chips = axes.get("chips", "8")
+        given = {name.replace("__", "."): value for name, value in axes.items()}
+        own = {"memory": "mine", "dim_x": chips, "tensor_parallel": chips, "microbatch": "[1, 2]"}
+        path.write_text(written(AXES | own | given) + f"override: memory\nobjective: {{minimise: {goal}}}\n")
+        try:
+            make_plan(path, [tmp_path])
+        except SpecError as error:
+            return str(error)
+        return ""
+
+    assert "says nothing of memory_price_usd_per_B " in refused("system_price_usd")
+    price = {"memory__price_per_capacity": "8 usd/GB"}
+    assert refused("system_price_usd", **price) == ""
+    assert "link_price_usd_per_Bps (price of a link), link_switch_price" in refused(
+        "system_price_usd", link="mine", **price
+    )
+    assert refused("system_price_usd", link="mine", chips="1", **price) == ""
+    few = {"chips": "4", "link": "mine", "link__price_per_bandwidth": "2 usd/(GB/s)"}
+    assert refused("system_price_usd", **few, **price) == ""
+    assert refused("energy_J", memory__energy="50 pJ/B", link="mine", chips="1") == ""
+
+
+def test_whether_a_limit_is_kept_is_not_known_of_unknown_energy(tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "mine.yaml").write_text(UNPRICED.replace("  capacity: 80 GB\n", ""))
+    path = tmp_path / "study.yaml"
+    axes = AXES | {"link": "mine", "tensor_parallel": "8"}
+    columns = "output: {columns: [iteration_time_s, power_limited_clock, average_power_W]}\n"
+
+    def row(**more: str) -> dict[str, float | None]:
+        path.write_text(written(axes | {name.replace("__", "."): value for name, value in more.items()}) + columns)
+        return dict(make_plan(path, [tmp_path]).evaluate(0).to_pylist()[0])
+
+    free, limited = row(), row(calibration__board_power="250 W")
+    assert free["power_limited_clock"] == 1.0 and free["average_power_W"] is None
+    assert limited["iteration_time_s"] == free["iteration_time_s"]
+    assert limited["power_limited_clock"] is None
+
+
 def test_products_of_64_bits_need_a_chip_that_has_their_peak(tmp_path: Path) -> None:
     solver = {"workload": "linpack", "task": "inference", "tensor_parallel": "8"}
     (mistake,) = mistakes(tmp_path, written(AXES | solver))
     assert "workload linpack goes with chip fp64, found a100_sxm4_80gb; say override: [chip]" in mistake
     assert mistakes(tmp_path, written(AXES | solver | {"chip": "v100_sxm2_fp64", "memory": "hbm2"})) == []
+    (mistake,) = mistakes(tmp_path, written(GENERATED | solver))
+    assert "workload linpack goes with template none of the library" in mistake
+
+
+NO_OTHERS = (("technology", "node"), ("workload", "template"))
+"""What fits none: technologies beyond all nodes, and products in 64 bits, of which templates know nothing."""
 
 
 def test_every_word_of_fits_names_something() -> None:
@@ -313,5 +369,5 @@ def test_every_word_of_fits_names_something() -> None:
     for kind in ("chip", "calibration", "package", "technology", "workload"):
         for name in library.names(kind):
             for other, words in library.find(kind, name).fits.items():
-                assert words or (kind, other) == ("technology", "node"), (kind, name)  # beyond all nodes
+                assert words or (kind, other) in NO_OTHERS, (kind, name)
                 assert set(words) <= known[other], (kind, name)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-FEW, USUAL, MANY = 40, 100, 1000
+FEW, USUAL, MANY = 30, 100, 1000
 """Examples of a test that does not say how many: where somebody waits for all tests, where a fault is looked for, and
 at night. A test that says how many has as many of USUAL, and in the same proportion fewer or more."""
 

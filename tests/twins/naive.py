@@ -1506,7 +1506,7 @@ def network_parts(**given: float) -> Outputs:
 
 
 @twin
-def system_price(**given: float) -> Outputs:
+def network_price(**given: float) -> Outputs:
     network = 0.0
     for parts, link in (("x", "link"), ("outer", "outer_link")):
         each = (
@@ -1514,8 +1514,12 @@ def system_price(**given: float) -> Outputs:
             + given[f"ports_{parts}"] * given[f"{link}_switch_price_usd_per_Bps"]
         )
         network += each * given[f"{link}_bandwidth_Bps"]
-    accelerators = given["chips"] * given["accelerator_price_usd"]
-    return {"system_price_usd": accelerators + network, "network_price_usd": network}
+    return {"network_price_usd": network}
+
+
+@twin
+def system_price(chips: float, accelerator_price_usd: float, network_price_usd: float) -> Outputs:
+    return {"system_price_usd": math.fsum([chips * accelerator_price_usd, network_price_usd])}
 
 
 @twin

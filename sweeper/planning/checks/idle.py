@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from sweeper.engine.program import UnknownColumn
 from sweeper.engine.space import Grid
 from sweeper.errors import SpecError
 from sweeper.library.uncertain import DRAW
-from sweeper.planning.columns import Columns
+from sweeper.planning.columns import Columns, structures
 from sweeper.study.columns import REQUIRED
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
@@ -42,8 +43,9 @@ def idle_axes(study: Study, grids: Sequence[Grid], points: Sequence[int], wanted
         if len(numbers):
             looked_at = _LookedAt(Columns(study), grid, numbers, tuple(wanted))
             said = [name for name, place in asked.items() if not place.by_set]
-            found = (*_varied(looked_at), *_given(looked_at, said))
-            idle |= {name: idle.get(name, True) and alike for name, alike in found}
+            for names, alike in (*_varied(looked_at), *_given(looked_at, said)):
+                name = "+".join([name for name in names if name in said] or names)
+                idle[name] = idle.get(name, True) and alike and not looked_at.unknown.intersection(names)
     return [name for name, alike in idle.items() if alike]
 
 
@@ -56,23 +58,30 @@ class _LookedAt:
     numbers: np.ndarray
     wanted: tuple[str, ...]
 
-    @property
+    @cached_property
     def values(self) -> list[np.ndarray]:
         """The columns, in their order."""
         return list(self.columns.over(self.grid, self.grid.listing(self.numbers), self.wanted).values())
 
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """What columns depend on that are not known at any of the points: of these nobody can tell what it changes."""
+        names = tuple(name for name, values in zip(self.wanted, self.values, strict=True) if np.isnan(values).all())
+        programs = [self.columns.program(grid, structure, names) for grid, structure in structures([self.grid])]
+        return frozenset[str]().union(*(program.reads for program in programs)) if names else frozenset()
 
-def _varied(looked_at: _LookedAt) -> Iterator[tuple[str, bool]]:
+
+def _varied(looked_at: _LookedAt) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Axes with several values, and whether other ones give the same at all points."""
     grid, numbers, here = looked_at.grid, looked_at.numbers, looked_at.values
     for number, (axis, digit) in enumerate(zip(grid.axes, grid.digits(numbers), strict=True)):
         size, stride = len(axis.rows), math.prod(grid.sizes[number + 1 :])
         if size > 1 and DRAW not in axis.columns:
             others = (numbers + ((digit + step) % size - digit) * stride for step in _steps(size))
-            yield "+".join(axis.columns), all(_alike(here, replace(looked_at, numbers=o).values) for o in others)
+            yield axis.columns, all(_alike(here, replace(looked_at, numbers=o).values) for o in others)
 
 
-def _given(looked_at: _LookedAt, said: Collection[str]) -> Iterator[tuple[str, bool]]:
+def _given(looked_at: _LookedAt, said: Collection[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Numbers that are given once, other than what stands there without them, and whether all points are the same
     without them."""
     grid, here = looked_at.grid, looked_at.values
@@ -93,7 +102,7 @@ def _given(looked_at: _LookedAt, said: Collection[str]) -> Iterator[tuple[str, b
         with suppress(SpecError, UnknownColumn):  # There may be nothing without it.
             replaced, *there = without.values
             if not np.all(replaced == value):
-                yield name, _alike(here, there)
+                yield (name,), _alike(here, there)
 
 
 def _alike(here: Sequence[np.ndarray], there: Sequence[np.ndarray]) -> bool:

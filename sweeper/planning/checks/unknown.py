@@ -8,14 +8,21 @@ from sweeper.engine.program import InputColumn, Program
 from sweeper.engine.space import Grid
 from sweeper.errors import Place, Problems, listed
 from sweeper.inputs.numbers import values_of
+from sweeper.library.library import Library
 from sweeper.planning.columns import Columns, structures
 from sweeper.words.columns import role_columns
 from sweeper.words.system import PLACEHOLDER, ROLES
 
 PRICED = ("chip", "memory")
 """Roles whose entries must have a price where an objective or a constraint counts money."""
-APART = ("usd", "kg")
-"""In units: money matters to money only, and carbon to carbon, though an equation may write both and more."""
+CONCERNS = {
+    "usd": ("usd",),
+    "kg": ("kg",),
+    "J": ("_J", "_W", "energy", "power", "counted_tokens", "training_run", "usd", "kg"),
+}
+"""What of a unit matters to which goals, by a part of their names, though an equation may write others besides."""
+ONE_IS_ENOUGH = ("memory_price_usd_per_Bps", "memory_price_usd_per_B")
+"""Numbers of which one may be unknown."""
 ADVICE = "say it in the library or the study, or ask for something else"
 
 
@@ -29,20 +36,47 @@ def unknown_goals(columns: Columns, grids: Sequence[Grid]) -> Problems:
     for grid, structure in structures(grids):
         for goal in asked:
             program = columns.program(grid, structure, (goal,))
-            for message in (*_unknown(grid, program, goal), *_unpriced(grid, program, goal)):
+            uncounted = _uncounted(grid, study.library)
+            for message in (*_unknown(grid, program, goal, uncounted), *_unpriced(grid, program, goal)):
                 problems[study.place(goal), f"{goal} {message}"] = None
     return Problems(place.problem(message) for place, message in problems)
 
 
-def _unknown(grid: Grid, program: Program, goal: str) -> Iterator[str]:
-    """Inputs that are NaN for some entry."""
+def _unknown(grid: Grid, program: Program, goal: str, uncounted: tuple[str, ...]) -> Iterator[str]:
+    """Entries some of whose numbers are NaN that the goal depends on."""
+    lacking: dict[str, list[str]] = {}
     for name in sorted(program.inputs_read):
         column = program.inputs[name]
-        concerns = all(kind in goal for kind in APART if kind in column.unit)
-        if concerns and not column.array and len(column.needs) <= 1:
-            absent = [label for label, value in by_value(grid, column).items() if np.isnan(value)]
-            if absent:
-                yield f"cannot be known: {listed(absent)} says nothing of {name} ({column.about}); {ADVICE}"
+        of_goal = all(any(part in goal for part in parts) for kind, parts in CONCERNS.items() if kind in column.unit)
+        if of_goal and not column.array and len(column.needs) <= 1 and not name.startswith(uncounted):
+            instead = [by_value(grid, program.inputs[other]) for other in _instead(name)]
+            for label, value in by_value(grid, column).items():
+                if np.isnan(value) and all(np.isnan(_at(other, label)) for other in instead):
+                    lacking.setdefault(label, []).append(f"{name} ({column.about})")
+    for label, names in lacking.items():
+        yield f"cannot be known: {label} says nothing of {', '.join(names)}; {ADVICE}"
+
+
+def _instead(name: str) -> tuple[str, ...]:
+    """Numbers that do in the place of one that is not known."""
+    return tuple(other for other in ONE_IS_ENOUGH if other != name) if name in ONE_IS_ENOUGH else ()
+
+
+def _at(values: Mapping[str, float], label: str) -> float:
+    """A number of an entry; of one that the study gives apart from entries, the least."""
+    return values[label] if label in values else min(values.values())
+
+
+def _uncounted(grid: Grid, library: Library) -> tuple[str, ...]:
+    """Beginnings of columns of what a box has none of: links of one chip, ports of four, other dimensions."""
+    chips = max(float(value) for value in values_of(grid, "chips"))
+    flat = all(len(library.find("topology", str(name)).dimensions) == 1 for name in values_of(grid, "topology"))
+    rules = (
+        (chips <= 1.0, ("link_", "outer_link_")),
+        (chips <= 4.0, ("link_switch_price", "outer_link_switch_price")),
+        (flat, ("outer_link_",)),
+    )
+    return tuple(beginning for holds, beginnings in rules if holds for beginning in beginnings)
 
 
 def _unpriced(grid: Grid, program: Program, goal: str) -> Iterator[str]:
