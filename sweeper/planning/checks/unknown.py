@@ -49,7 +49,10 @@ def _unknown(grid: Grid, program: Program, goal: str, uncounted: tuple[str, ...]
         column = program.inputs[name]
         of_goal = all(any(part in goal for part in parts) for kind, parts in CONCERNS.items() if kind in column.unit)
         if of_goal and not column.array and len(column.needs) <= 1 and not name.startswith(uncounted):
-            instead = [by_value(grid, program.inputs[other]) for other in _instead(name)]
+            others = _instead(name)
+            if not all(other in program.inputs for other in others):
+                continue  # It is computed, from what is asked itself.
+            instead = [by_value(grid, program.inputs[other]) for other in others]
             for label, value in by_value(grid, column).items():
                 if np.isnan(value) and all(np.isnan(_at(other, label)) for other in instead):
                     lacking.setdefault(label, []).append(f"{name} ({column.about})")
