@@ -73,7 +73,7 @@ def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
     for entry in sorted(before.keys() & after.keys()):
         old, new = before[entry], after[entry]
         for name in sorted(old["values"].keys() | new["values"].keys()):
-            was, now = (dict(zip(NUMBER_FIELDS, told["values"].get(name, ()), strict=False)) for told in (old, new))
+            was, now = (_number(told["values"].get(name, ())) for told in (old, new))
             unit = now.get("unit") or was.get("unit") or ""
             if was.get("number") != now.get("number"):
                 yield Change(LIBRARY, f"{entry}/{name}", was.get("number"), now.get("number"), unit)
@@ -83,6 +83,11 @@ def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
         for part in ("dimensions", "body"):
             for path, was, now in _leaves(old.get(part), new.get(part), f"{entry}/{part}"):
                 yield Change(LIBRARY, path, was, now)
+
+
+def _number(told: Sequence[Any]) -> dict[str, Any]:
+    """A number of an entry by its fields; one that is not known, which is NaN and unlike itself, is None."""
+    return {field: None if value != value else value for field, value in zip(NUMBER_FIELDS, told, strict=False)}
 
 
 def _ranged(told: Mapping[str, Any]) -> bool:
