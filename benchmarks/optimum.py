@@ -169,6 +169,8 @@ def _percents(values: Sequence[float]) -> str:
 @click.option("--joint", is_flag=True, help="The study joint_search under three price caps instead: half an hour.")
 def main(quick: bool, joint: bool) -> None:
     """Print whether searches find, beside another optimiser."""
+    if quick and joint:
+        raise click.UsageError("--joint has no tiny sizes: leave --quick or --joint out")
     for name, value in describe().items():
         click.echo(f"{name}: {value}")
     rows = measure_joint() if joint else measure(quick)
