@@ -148,10 +148,11 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
             continue
         if tile_m < TILES[0][0] <= m or tile_n < TILES[0][1] <= n:
             continue
-        read_B = tiled_read_B(product, tile_m, tile_n, chip, cached)
-        moved_B = batch * (read_B + m * n * c_B)
+        moved_B = -1.0  # not counted yet
         tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
         for split in SPLITS:
+            if split > 1.0 and tiles >= cores:
+                break
             depth = K_STEP * np.ceil(k / (split * K_STEP))
             rounds = np.ceil(tiles * split / cores)
             join_s = 0.0
@@ -161,13 +162,15 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
             drawn_Bps = feed_Bps * min(1.0, SHARE * tiles * split / cores)
             fetched_B = tiles * split * depth * (tile_m * a_B + tile_n * b_B) + batch * m * n * c_B
             l2_s = join_s + fetched_B / drawn_Bps if cached else 0.0
+            if max(compute_s, l2_s) >= best_s:
+                continue
+            if moved_B < 0.0:
+                moved_B = batch * (tiled_read_B(product, tile_m, tile_n, chip, cached) + m * n * c_B)
             memory_s = join_s + moved_B / min(memory_Bps, drawn_Bps)
             time_s = max(compute_s, l2_s, memory_s)
             if time_s < best_s:
                 best_s = time_s
                 best = (compute_s, l2_s, memory_s, moved_B)
-            if tiles >= cores:
-                break
     return best
 
 
