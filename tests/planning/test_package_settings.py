@@ -313,6 +313,16 @@ def test_a_new_row_needs_what_every_die_needs(tmp_path: Path) -> None:
     assert "node" in str(caught.value) and "own.yaml:" in str(caught.value)
 
 
+def test_a_core_is_no_more_than_all_of_it(tmp_path: Path) -> None:
+    """Who states the share of memory alone has logic everywhere else twice."""
+    row = f"  dies:\n    - {{name: cache, on: board, {PROCESSES}, core_area: 9 mm^2, memory_share: 0.3%s}}\n"
+    with pytest.raises(SpecError) as caught:
+        read(tmp_path, "other", variant(row % ""))
+    assert "memory_share, logic_share, analog_share of a die add up to 1.3, at most 1" in str(caught.value)
+    assert "own.yaml:" in str(caught.value)
+    read(tmp_path, "other", variant(row % ", logic_share: 0.7"))
+
+
 # Parameters of one's own
 
 

@@ -130,6 +130,22 @@ def _check_together(written: checks.Fields) -> None:
             written.problems.append(written[key].problem(f"{key} needs harvest_units"))
 
 
+SHARES = ("memory_share", "logic_share", "analog_share")
+"""Keys of a die that say what its core is made of."""
+ROUNDING = 1e-9
+
+
+def _check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
+    """Note shares of a core that are known and together more than all of it."""
+    whole = sum(cell for cell in (cells[key] for key in SHARES) if isinstance(cell, float))
+    if whole > 1.0 + ROUNDING:
+        first = next(written[key] for key in SHARES if key in written)
+        message = (
+            f"{', '.join(SHARES)} of a die add up to {whole:g}, at most 1 (logic_share is 1 where it is not given)"
+        )
+        written.problems.append(first.problem(message))
+
+
 def _conventions(node: Node) -> tuple[str, ...]:
     names = checks.texts(node, "conventions")
     for name in names:
@@ -200,6 +216,7 @@ class _Reader:
             "carrier": int(written.read("carrier", checks.boolean, "carrier", default=False)),
         }
         cells = self._cells(written, DIE) | self.quotes.bought(written)
+        _check_shares(written, cells)
         written.problems.raise_any()
         for kind in _PROCESSES:
             cells |= self.quotes.of(kind, written[kind])
