@@ -2,7 +2,8 @@
 
 First every combination of the searched axes meets the starting designs, and descends from those that suit it best; the
 worst combinations stop (`engine.search.racing`). Those that are left evolve, and the last few are searched from all
-starts (`engine.search.portfolio`). Then those next to the best one evolve anew; one that is better is searched too.
+starts (`engine.search.portfolio`). Then those next to the best one evolve anew; one that is better is searched too. The
+best of all is searched once more, from other random designs.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -212,7 +213,7 @@ class DesignSearch:
         best: tuple[int, SearchResult] | None = None
         for _ in range(ROUNDS):
             for point, designs in waiting:
-                result = self._from(point, np.vstack([designs, starts]), weights)
+                result = self._from(point, np.vstack([designs, starts]), weights, self.optimize.seed)
                 searched.add(point)
                 if best is None or result.score.min() < best[1].score.min():
                     best = (point, result)
@@ -222,6 +223,9 @@ class DesignSearch:
                 break
         assert best is not None
         point, result = best
+        if len(points) > 1:  # all that the race found there may be of one basin
+            again = self._from(point, result.x[result.best][None], weights, self.optimize.seed + 1)
+            result = again if again.score.min() < result.score.min() else result
         step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
         facts = (float(self.tried.sum() - before), step, converged, result.gap)
         return Optimum(point, result.x[result.best], result, dict(zip(SEARCH_FACTS, facts, strict=True)))
@@ -281,24 +285,24 @@ class DesignSearch:
             left, x = left[raced], state.best.reshape(len(raced), -1, x.shape[2])
         return list(zip(points[left].tolist(), x))
 
-    def _from(self, point: int, known: np.ndarray, weights: Sequence[float]) -> SearchResult:
+    def _from(self, point: int, known: np.ndarray, weights: Sequence[float], seed: int) -> SearchResult:
         """Search the designs of one point."""
         optimize = self.optimize
 
         def evaluate(x: np.ndarray, _: np.ndarray) -> np.ndarray:
             return self.scores(np.full(len(x), point), x, weights)
 
-        starts, steps, seed = optimize.starts, optimize.steps, optimize.seed
+        starts, steps = optimize.starts, optimize.steps
         if optimize.method == "global":
-            return self.by_differential_evolution(point, most_evaluations(self.budgets, starts, steps), weights)
+            return self.by_differential_evolution(point, most_evaluations(self.budgets, starts, steps), weights, seed)
         known = np.vstack([self._own(np.array([point])), known])
         return search(evaluate, self.budgets, known, starts, steps, seed).below(np.exp(UNFIT))
 
-    def by_differential_evolution(self, point: int, evaluations: int, weights: Sequence[float]) -> SearchResult:
+    def by_differential_evolution(
+        self, point: int, evaluations: int, weights: Sequence[float], seed: int
+    ) -> SearchResult:
         """The same by differential evolution, of at most so many evaluations."""
-        return global_search(
-            lambda x: self.scores(np.full(len(x), point), x, weights), self.budgets, evaluations, self.optimize.seed
-        )
+        return global_search(lambda x: self.scores(np.full(len(x), point), x, weights), self.budgets, evaluations, seed)
 
 
 def _apart(one: Expression, other: Expression, values: Mapping[str, np.ndarray]) -> np.ndarray:
