@@ -1,5 +1,6 @@
 """What requests see of a server under load: time to the first token, between tokens, in all; and what it delivers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 
@@ -210,8 +211,8 @@ def _seen(values: np.ndarray) -> Seen:
     return Seen(float(values.mean()), *map(float, np.quantile(values, list(SHARES.values()))))
 
 
-def text(load: Load) -> str:
-    """What came of the requests, as tables."""
+def text(load: Load, limits: Mapping[str, float]) -> str:
+    """What came of the requests, as tables; of `limits`, how many were within them."""
     heads = ("seconds", "mean", *SHARES)
     rows = [
         (name, *(show(getattr(seen, part)) for part in ("mean", *SHARES)))
@@ -220,6 +221,7 @@ def text(load: Load) -> str:
             ("between tokens", load.time_per_output_token_s),
             ("of a request", load.request_time_s),
         )
+        if not math.isnan(seen.mean)
     ]
     refused = f", {load.refused:,} of which fit into no cache" if load.refused else ""
     rates = {
@@ -240,6 +242,6 @@ def text(load: Load) -> str:
     if load.unread:
         needed = ", ".join(f"{name} below {show(Bps / 1e9)} GB/s" for name, Bps in load.unread.items())
         lines.append(f"not read, since tokens pass anew sooner in full passes: {needed}; leave out, or make faster")
-    if load.good < 1.0:
+    if limits or load.good < 1.0:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

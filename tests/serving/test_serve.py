@@ -192,6 +192,10 @@ def study(tmp_path: Path) -> Path:
 def test_the_command(study: Path, tmp_path: Path) -> None:
     shown = call("serve", study, 1, "--rate", 5, "--requests", 300, "--ttft", 0.001)
     assert shown.exit_code == 0 and "to the first token" in shown.stdout and "0.0% within the limits" in shown.stdout
+    held = call("serve", study, 1, "--rate", 5, "--requests", 300, "--ttft", 1000).stdout
+    assert "100.0% within the limits" in held and "between tokens" in held
+    one = call("serve", study, 1, "--rate", 5, "--requests", 300, "--output", 1).stdout
+    assert "within the limits" not in one and "between tokens" not in one and "nan" not in one
     told = json.loads(call("serve", study, 1, "--clients", 16, "--requests", 300, "--json").stdout)
     assert told["standing"] == "uncalibrated" and "uncalibrated, and without the host's own time" in shown.stdout
     assert told["requests"] == 300 and told["good"] == 1.0 and told["time_to_first_token_s"]["p90"] > 0.0
@@ -219,6 +223,9 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--clients", 2, "--decode-servers", 2), "nothing reads --decode-servers without --prefill: leave it out"),
         (("--clients", 2, "--prefill", 0, "--reserved", 0), "nothing reads --reserved beside --prefill: leave it out"),
         (("--clients", 2, "--prefill", 9), "9"),
+        (("--clients", 9, "--requests", 8), "9 clients have 8 requests: say at least one for each (--requests)"),
+        (("--rate", 1, "--common", 1025), "prompts have at most 1024 tokens, and cannot begin with 1025 (--common)"),
+        (("--rate", 1, "--output", 1, "--tpot", 1), "nothing reads --tpot of requests of one token: leave it out"),
         (("--rate", 1, "--texts", 3), "nothing reads --texts without --common: leave it out"),
         (("--rate", 1, "--tier", "host=1GB@1GB/s"), "nothing reads --tier without --common and --trace: leave it out"),
         (("--rate", 1, "--common", 9, *("--tier", "a=1GB@1GB/s") * 2), "two tiers have the same name"),

@@ -188,7 +188,7 @@ def traffic_of(
     plan: "Plan", points: list[int], found: "Arrivals | None", requests: int, options: dict[str, Any]
 ) -> "Traffic":
     """Requests as options have them, or as long as those of a trace on average. Raises UsageFault for lengths that
-    nobody says, or on which points differ."""
+    nobody says, or on which points differ, and for options that such requests cannot have."""
     from sweeper.serving.passes import lengths_of
     from sweeper.serving.traffic import Traffic
 
@@ -202,6 +202,13 @@ def traffic_of(
                 raise UsageFault(f"requests of these points are not as long: say --{name}")
     if not lengths[0]:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
+    clients, common = options["clients"] or 0, options["common"] or 0
+    if clients > requests:
+        raise UsageFault(f"{clients} clients have {requests} requests: say at least one for each (--requests)")
+    if common > lengths[0]:
+        raise UsageFault(f"prompts have at most {lengths[0]:g} tokens, and cannot begin with {common} (--common)")
+    if lengths[1] <= 1.0 and options["tpot"] is not None:
+        raise UsageFault("nothing reads --tpot of requests of one token: leave it out")
     rate, period_s = options["rate"] or 0.0, options["period"]
     if options["swing"]:
         lasts_s = options.get("seconds") or requests / rate
@@ -215,11 +222,11 @@ def traffic_of(
         prompt=lengths[0],
         output=lengths[1],
         spread=options["spread"],
-        clients=options["clients"] or 0,
+        clients=clients,
         rate=rate,
         variation=options["variation"],
         seed=options["seed"],
-        common=options["common"] or 0,
+        common=common,
         texts=options["texts"],
         swing=options["swing"],
         period_s=period_s,

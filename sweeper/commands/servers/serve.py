@@ -109,4 +109,4 @@ def serve_command(
         both = dict.fromkeys(standing_of(plan, each) for each in (prefill, point_id))
         standing, without_host = " and ".join(both), first.host_s <= 0.0
     host = ", and without the host's own time" if without_host else ""
-    echo({**asdict(load), "standing": standing}, lambda: f"{text(load)}\n{standing}{host}")
+    echo({**asdict(load), "standing": standing}, lambda: f"{text(load, limits)}\n{standing}{host}")
