@@ -11,7 +11,7 @@ from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
 from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
-from sweeper.inputs.packages import package_columns
+from sweeper.inputs.packages import impossible_numbers, package_columns
 from sweeper.kernels.packages.equations import build_many
 from sweeper.kernels.packages.layout import RESULTS
 from sweeper.library.entries import Value
@@ -84,7 +84,8 @@ def with_numbers(design: PackageDesign, numbers: Mapping[int, float]) -> Package
 def numbers_of(
     design: PackageDesign, library: Library, settings: Mapping[str, float | str], values: np.ndarray
 ) -> Numbers:
-    """Numbers of a design under some settings in the draws `values`; see `evaluate_design`."""
+    """Numbers of a design under some settings in the draws `values`; see `evaluate_design`. Raises Misuse for one that
+    its own values make impossible."""
     _check_known(design, settings)
     columns = {"package": design.name, **settings}
     axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
@@ -99,7 +100,13 @@ def numbers_of(
         return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
 
     fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
-    return Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
+    numbers = Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
+    for draw in np.flatnonzero(values == 0.0)[:1]:
+        own = fixed.copy()
+        own[places] = numbers.values[draw]
+        for message in impossible_numbers(design, own):
+            raise Misuse(message)
+    return numbers
 
 
 def evaluate_design(

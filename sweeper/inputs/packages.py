@@ -1,6 +1,7 @@
 """The tables of a package as columns of the engine: constants once, and what varies for every combination it needs."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,12 +20,17 @@ from sweeper.inputs.numbers import (
     role_entries,
 )
 from sweeper.kernels.packages.defects import YIELD_MODELS
+from sweeper.kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LINK_NUMBERS
 from sweeper.kernels.packages.wafer import COUNTING
 from sweeper.library.entries import Value
 from sweeper.library.packages.design import MADE_SYMBOLS, Cell, PackageDesign, Quoted
 from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of
 from sweeper.library.uncertain import is_uncertain, key_of
+from sweeper.reading.expressions import Expression
+from sweeper.reading.limits import possible
+from sweeper.words.attributes import Attribute
 from sweeper.words.columns import number_at, numeric
+from sweeper.words.packages import DIE, LINK_ROW
 
 PACKAGE_ROLE = "package"
 PACKAGE_TABLES = (
@@ -130,6 +136,36 @@ def base_of(
     """Tables with the entries that do not vary; the others are NaN."""
     fixed = [cell if not columns else np.nan for cell, columns in zip(cells, needs, strict=True)]
     return evaluate_cells(design, fixed, symbols, {}, 1)[0]
+
+
+_OF_DIE, _OF_LINK = ({item.column: (key, item) for key, item in keys.items()} for keys in (DIE, LINK_ROW))
+"""Keys of dies and of rows of links that a number may be given for, by column."""
+
+
+def impossible_numbers(design: PackageDesign, numbers: np.ndarray) -> Iterator[str]:
+    """A message for every expression of a die that is there, or of a row of links, that gives an impossible number;
+    `numbers` are those of its tables, NaN where they are not known."""
+    links = len(design.cells) - len(CONVENTIONS) - len(design.link_codes) * len(LINK_NUMBERS)
+    for row, die in enumerate(design.dies):
+        first = row * len(DIE_NUMBERS)
+        there = numbers[first + DIE_NUMBERS.index("count")] != 0.0
+        read = {first + i: _OF_DIE[name] for i, name in enumerate(DIE_NUMBERS) if there and name in _OF_DIE}
+        yield from _impossible(design, numbers, read, f"die {die}")
+    for row in range(len(design.link_codes)):
+        first = links + row * len(LINK_NUMBERS)
+        read = {first + i: _OF_LINK[name] for i, name in enumerate(LINK_NUMBERS) if name in _OF_LINK}
+        yield from _impossible(design, numbers, read, f"row {row + 1} of links")
+
+
+def _impossible(
+    design: PackageDesign, numbers: np.ndarray, read: Mapping[int, tuple[str, Attribute]], owner: str
+) -> Iterator[str]:
+    """Messages for some places of the tables, each with its key."""
+    for place, (key, attribute) in read.items():
+        cell, found = design.cells[place], float(numbers[place])
+        if isinstance(cell, Expression) and not (math.isnan(found) or attribute.allows(found)):
+            where = f"{key} of {owner} of {design.name!r}"
+            yield f"{cell.text} gives {found:g} as {where}; it must be {possible(attribute)}"
 
 
 def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:

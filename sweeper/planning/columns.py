@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sweeper.inputs.numbers import (
     by_name,
     switches,
 )
-from sweeper.inputs.packages import package_columns
+from sweeper.inputs.packages import impossible_numbers, package_columns
 from sweeper.kernels.equation import Equation
 from sweeper.kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
@@ -109,9 +109,17 @@ class Columns:
         lengthy = any(output.name in written for equation in equations for output in equation.outputs)
         return relaxation.equations if lengthy else UNRELAXED
 
-    def impossible(self, grid: Grid, structure: Mapping[str, str], program: Program) -> list[str]:
-        """What is wrong with the sizes of a workload that are the same at all points of a box."""
-        return list(impossible_amounts(self.around(grid), self.study.workloads[structure["workload"]], program.inputs))
+    def impossible(
+        self, grid: Grid, structure: Mapping[str, str], program: Program
+    ) -> Iterator[tuple[Literal["workload", "package"], str]]:
+        """What is wrong with numbers of a workload and of a package that are the same at all points of a box."""
+        workload = self.study.workloads[structure["workload"]]
+        for message in impossible_amounts(self.around(grid), workload, program.inputs):
+            yield "workload", message
+        if "package_numbers" in program.inputs:
+            [numbers] = program.inputs["package_numbers"].build({}, 1)
+            for message in impossible_numbers(self.study.packages[structure["package"]], numbers):
+                yield "package", message
 
     def counted_twice(self, grid: Grid, structure: Mapping[str, str]) -> bool:
         """Whether a combination takes whole units from a partition twice: when they are allocated, and when placed."""

@@ -265,8 +265,8 @@ class Plan(Shown):
                     raise SpecError([self.study.place(arrays[0]).problem(message)])
             if "unit_placement" in program.choices and self.columns.counted_twice(grid, structure):
                 raise SpecError([asked["unit_placement"].place.problem(TWICE)])
-            for message in self.columns.impossible(grid, structure, program):
-                raise SpecError([asked["workload"].place.problem(message)])
+            for axis, message in self.columns.impossible(grid, structure, program):
+                raise SpecError([asked[axis].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
         problems.extend(
             self.study.place("objective").problem(message) for message in unmatched(self.study, self.contents.varied)

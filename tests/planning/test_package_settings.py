@@ -323,6 +323,32 @@ def test_a_core_is_no_more_than_all_of_it(tmp_path: Path) -> None:
     read(tmp_path, "other", variant(row % ", logic_share: 0.7"))
 
 
+IMPOSSIBLE = [
+    ("count: stacks - 1", "package.stacks", "0", "stacks - 1 gives -1 as count of die cache"),
+    ("count: stacks / 2", "package.stacks", "1", "stacks / 2 gives 0.5 as count of die cache"),
+    ("quality: stacks / 2", "package.stacks", "4", "stacks / 2 gives 2 as quality of die cache"),
+    ("price: logic_price - 30", "package.logic_price", "20 usd", "logic_price - 30 gives -10 as price of die cache"),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "value", "fragment"), IMPOSSIBLE, ids=[each[0] for each in IMPOSSIBLE])
+def test_what_a_setting_makes_of_an_expression_must_be_possible(
+    tmp_path: Path, text: str, name: str, value: str, fragment: str
+) -> None:
+    row = f"  dies:\n    - {{name: cache, on: board, {PROCESSES}, area: 9 mm^2, {text}}}\n"
+    assert cost(tmp_path, "other", variant(row)) > 0.0
+    result = call(tmp_path, "other", "--set", f"{name}={value}", packages=variant(row))
+    assert result.exit_code == 2 and f"{fragment} of 'other'; it must be" in result.stderr
+    with pytest.raises(SpecError, match=fragment):
+        studied(tmp_path, f"  package: other\n  {name}: {value}\n", variant(row))
+
+
+def test_of_a_die_that_is_not_there_nothing_is_asked(tmp_path: Path) -> None:
+    row = f"    - {{name: cache, on: board, {PROCESSES}, area: 9 mm^2, quality: stacks / 2, count: 4 - stacks}}\n"
+    gone = cost(tmp_path, "other", variant("  dies:\n" + row), package___stacks=4.0)
+    assert gone == pytest.approx(cost(tmp_path, "base", package___stacks=4.0), rel=1e-12)
+
+
 # Parameters of one's own
 
 
