@@ -215,6 +215,14 @@ def test_a_mistake_in_steps_is_one_clear_message(tmp_path: Path, steps: str, fra
     assert fragment in str(caught.value) and "own.yaml:" in str(caught.value)
 
 
+def test_a_mistake_in_the_node_of_a_die_with_steps_is_one_clear_message(tmp_path: Path) -> None:
+    """Its steps are not asked for a die that could not be read."""
+    text = stepped("{mount: [logic], assembly: weak, test: half}, {mount: [stack]}", "node: plane, test: half, ")
+    with pytest.raises(SpecError) as caught:
+        read(tmp_path, "ordered", text)
+    assert len(caught.value.problems) == 1 and "did you mean 'plain'?" in str(caught.value)
+
+
 # Variants
 
 

@@ -220,10 +220,10 @@ class _Reader:
         written.problems.raise_any()
         for kind in _PROCESSES:
             cells |= self.quotes.of(kind, written[kind])
-        if "steps" in written:
-            self.ordered[name] = written["steps"]
         layers = [self.quotes.layer(item) for item in nodes]
         self.dies.append(_Die(name, len(self.dies), codes, cells, layers))
+        if "steps" in written:
+            self.ordered[name] = written["steps"]
         if "stack" in written:
             self._stack(self.dies[-1], written)
 
