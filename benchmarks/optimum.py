@@ -57,9 +57,8 @@ class Case:
 
     def evolved(self, point: int, evaluations: int) -> float:
         """Best score of a point that differential evolution finds."""
-        return float(
-            self.search.by_differential_evolution(point, evaluations, (1.0,), self.search.optimize.seed).score.min()
-        )
+        seed = self.search.optimize.seed
+        return float(self.search.by_differential_evolution(point, evaluations, (1.0,), seed).score.min())
 
 
 def measure(quick: bool) -> list[Row]:

@@ -101,7 +101,7 @@ def numbers_of(
 
     fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
     numbers = Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
-    for draw in np.flatnonzero(values == 0.0)[:1]:
+    for draw in np.flatnonzero(values == 0.0)[:1]:  # the values themselves
         own = fixed.copy()
         own[places] = numbers.values[draw]
         for message in impossible_numbers(design, own):

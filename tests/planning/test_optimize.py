@@ -20,12 +20,16 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from benchmarks.optimum import search_of
 from sweeper.cli import main
 from sweeper.designs.generated_chip import generate
+from sweeper.engine.search import portfolio
 from sweeper.engine.search.budgets import SharedBudgets
+from sweeper.engine.search.methods import SearchResult
 from sweeper.engine.search.portfolio import POLISH, SCOUTS, most_evaluations
 from sweeper.errors import Interrupted, SpecError
 from sweeper.library.library import Library, builtin_specs
+from sweeper.planning import design_search
 from sweeper.planning.design_search import FLOOR
 from sweeper.planning.modes import MODES
 from sweeper.planning.plan import Plan, make_plan
@@ -483,6 +487,29 @@ def test_searched_axes_are_optimized_together_with_the_design(tmp_path: Path, se
     assert time_s(few) <= 1.03 * alone.min()  # a single one goes on, for eight steps
     assert time_s(few) <= starting_scores(plan).min()
     assert few["search_evaluations"][0] < 0.7 * every["search_evaluations"][0]
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_the_best_combination_is_searched_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """From other random designs and the best one; what is worse is not taken."""
+    plan = plan_of(tmp_path, axes={"technology": None}, search={"technology": NODES})
+    assert plan.study.optimize is not None
+    seed, found = plan.study.optimize.seed, []
+
+    def noted(*arguments: Any) -> SearchResult:
+        result = portfolio.search(*arguments)
+        again = arguments[-1] != seed
+        found.append((arguments, replace(result, score=factor * result.score) if again else result))
+        return found[-1][1]
+
+    monkeypatch.setattr(design_search, "search", noted)
+    (grid,) = plan.grids
+    optimum = search_of(plan, 0).optimum(np.arange(grid.searched), (1.0,), [])
+    *first, (arguments, again) = found
+    (best,) = [result for _, result in first if result.score.min() == min(each.score.min() for _, each in first)]
+    assert [each[-1] for each, _ in found] == [*(seed for _ in first), seed + 1]
+    assert (arguments[2] == best.x[best.best]).all(axis=1).any()
+    assert optimum.starts.score.tolist() == (again if factor < 1.0 else best).score.tolist()
 
 
 # ---- several objectives, constraints
