@@ -141,9 +141,9 @@ Reasons = namedtuple(
     "too_hot no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
     "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
-    "memory_capacity die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded interfaces_exceed_die "
-    "wafers_differ wiring_exceeded carrier_exceeds_assembly power_density_exceeded blocks_exceed_die never_works"
-    " not_finite",
+    "memory_capacity impossible_number die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded "
+    "interfaces_exceed_die wafers_differ wiring_exceeded carrier_exceeds_assembly power_density_exceeded "
+    "blocks_exceed_die never_works not_finite",
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
 system, then in the package (these follow the order of `sweeper.kernels.packages.layout.STATUS`). Constraints of a study
@@ -153,7 +153,7 @@ REASON = Reasons(*range(len(Reasons._fields)))
 """Code of every reason; 0 is feasible."""
 REASONS = ("", *Reasons._fields[1:])
 """Names of the reasons by their codes; the empty string is feasible."""
-FIRST_OF_PACKAGE = REASON.die_exceeds_wafer
+FIRST_OF_PACKAGE = REASON.impossible_number
 """The first reason that lies in the package."""
 
 KERNEL_TYPES = ("gemm", "batched_gemm", "elementwise", "scan", "gather", "attention", "attention_backward")

@@ -32,7 +32,7 @@ from sweeper.kernels.packages.layout import (
     Tree,
     Unit,
 )
-from sweeper.kernels.packages.limits import FITS, status_of, wiring_slack
+from sweeper.kernels.packages.limits import FITS, refuse_impossible, status_of, wiring_slack
 from sweeper.kernels.packages.links import count_copies, link_loads, number_reaches
 from sweeper.kernels.packages.silicon import count_dies, gate_density, make_die
 from sweeper.kernels.packages.steps import assemble, joins_whole_wafer, start_carbon, starts_blind, test_die
@@ -160,6 +160,8 @@ def build(package_codes: np.ndarray, package_links: np.ndarray, desk: Desk, pack
     signals = desk.signals[:, : len(reaches)]
     signals[:] = 0.0
     count_copies(codes, dies, results)
+    if refuse_impossible(dies, results, package_dies):
+        return
     for i in range(count):
         parts[i].quality, parts[i].placement_yield = 1.0, 1.0
         parts[i].gates_per_mm2 = gate_density(codes[i], layers)

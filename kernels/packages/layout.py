@@ -43,12 +43,14 @@ DIE_OWN = (
     "given_outline_mm2",
     "given_placement_yield",
     "given_lead_time_s",
+    "impossible",
 )
 """Numbers of a die itself. `given_*` are NaN unless they replace what would be computed (a black box); `quantity` is
 the number of such dies over which their design and masks are spread; `design_usd` a fixed part of that design;
 `finish_usd_per_mm2` what is added per area to the die before it is tested, such as bumps of a carrier.
 `given_outline_mm2` is the area of a die whose core is what its interfaces leave; `given_placement_yield` that of
-placing this kind of die, whatever the step is used to."""
+placing this kind of die, whatever the step is used to. `impossible` is 1 where a number that is asked of the die, or of
+links from it, cannot be."""
 
 DIE_WAFER = (
     "wafer_diameter_mm",
@@ -269,6 +271,7 @@ finished unit."""
 
 STATUS = (
     "",
+    "impossible_number",
     "die_exceeds_wafer",
     "link_beyond_reach",
     "die_exceeds_reticle",
@@ -281,7 +284,8 @@ STATUS = (
     "blocks_exceed_die",
     "never_works",
 )
-"""Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies."""
+"""Why a package cannot be built: position in this tuple, 0 if it can. The root has the first of all its dies. Of
+impossible numbers nothing is built: other results are NaN."""
 
 PARTS = (
     "io_area_mm2",

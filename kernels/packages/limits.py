@@ -5,12 +5,15 @@ A limit of 0 is none. Every limit is a number of the library, so a study that kn
 
 import math
 
+import numpy as np
+
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.packages.layout import STATUS, Record, Tree, Unit
 from sweeper.kernels.packages.steps import joins_whole_wafer
 
 (
     FITS,
+    IMPOSSIBLE,
     EXCEEDS_WAFER,
     BEYOND_REACH,
     EXCEEDS_RETICLE,
@@ -29,6 +32,19 @@ ROUNDING = 1e-9
 
 UNEQUAL = 1e-6
 """Relative difference of sides beyond which two dies do not lie on each other all over their wafers."""
+
+
+@compiled
+def refuse_impossible(dies: np.ndarray, results: np.ndarray, package_dies: np.ndarray) -> bool:
+    """Whether a die has a number that cannot be; the results [die, RESULTS] then say no more than that, and copies."""
+    refused = False
+    for i in range(len(dies)):
+        refused = refused or dies[i].impossible > 0.0
+    if refused:
+        package_dies[:, 1:] = math.nan
+        for i in range(len(dies)):
+            results[i].status = IMPOSSIBLE if i == 0 or dies[i].impossible > 0.0 else FITS
+    return refused
 
 
 @compiled

@@ -185,7 +185,7 @@ def _blamed(drawn: CostDraws) -> str:
     """Die for which the package cannot be built. A die without a reason of its own has that of one mounted on it, which
     stands after it."""
     dies = drawn.results.view(RESULT)[:, 0]
-    alike = (dies["status"] == drawn.status[0]) & (dies["copies"] > 0.0)
+    alike = (dies["status"] == drawn.status[0]) & (dies["copies"] != 0.0)
     return drawn.design.dies[np.flatnonzero(alike)[-1]] if drawn.status[0] else ""
 
 

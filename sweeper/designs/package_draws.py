@@ -11,7 +11,7 @@ from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
 from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
-from sweeper.inputs.packages import impossible_numbers, package_columns
+from sweeper.inputs.packages import impossible_numbers, package_columns, package_symbols
 from sweeper.kernels.packages.equations import build_many
 from sweeper.kernels.packages.layout import RESULTS
 from sweeper.library.entries import Value
@@ -93,20 +93,18 @@ def numbers_of(
     axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
-    tables = package_columns(around, {"package": design.name}, number_columns(around))
+    known = number_columns(around)
+    if np.any(values == 0.0):  # the values themselves
+        for message in impossible_numbers(design, package_symbols(around, design, known), {DRAW: np.zeros(1)}):
+            raise Misuse(message)
+    tables = package_columns(around, {"package": design.name}, known)
 
     def built(column: InputColumn) -> np.ndarray:
         entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
         return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
 
     fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
-    numbers = Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
-    for draw in np.flatnonzero(values == 0.0)[:1]:  # the values themselves
-        own = fixed.copy()
-        own[places] = numbers.values[draw]
-        for message in impossible_numbers(design, own):
-            raise Misuse(message)
-    return numbers
+    return Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
 
 
 def evaluate_design(

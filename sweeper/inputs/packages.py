@@ -20,17 +20,14 @@ from sweeper.inputs.numbers import (
     role_entries,
 )
 from sweeper.kernels.packages.defects import YIELD_MODELS
-from sweeper.kernels.packages.layout import CONVENTIONS, DIE_NUMBERS, LINK_NUMBERS
 from sweeper.kernels.packages.wafer import COUNTING
 from sweeper.library.entries import Value
-from sweeper.library.packages.design import MADE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.design import MADE_SYMBOLS, Asked, Cell, Impossible, PackageDesign, Quoted
 from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of
 from sweeper.library.uncertain import is_uncertain, key_of
 from sweeper.reading.expressions import Expression
 from sweeper.reading.limits import possible
-from sweeper.words.attributes import Attribute
 from sweeper.words.columns import number_at, numeric
-from sweeper.words.packages import DIE, LINK_ROW
 
 PACKAGE_ROLE = "package"
 PACKAGE_TABLES = (
@@ -84,6 +81,17 @@ def codes_of_words(around: Surroundings) -> Iterable[InputColumn]:
             yield lookup(around, column, role, codes, "", f"{key.replace('_', ' ')} of the {role}")
 
 
+def package_symbols(
+    around: Surroundings, design: PackageDesign, known: Mapping[str, InputColumn]
+) -> dict[str, InputColumn]:
+    """What the cells of a design may depend on: columns of the study, its parameters, numbers of the library."""
+    symbols = dict(known)
+    symbols |= by_name(codes_of_words(around))
+    symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
+    symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
+    return symbols
+
+
 def package_columns(
     around: Surroundings, structure: Mapping[str, str], known: Mapping[str, InputColumn]
 ) -> dict[str, InputColumn]:
@@ -91,10 +99,7 @@ def package_columns(
     if PACKAGE_ROLE not in around.grid.columns:
         return {}
     design = around.packages[structure[PACKAGE_ROLE]]
-    symbols = dict(known)
-    symbols |= by_name(codes_of_words(around))
-    symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
-    symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
+    symbols = package_symbols(around, design, known)
     told = {place for place, _ in design.made}
     cells = tuple(np.nan if place in told else cell for place, cell in enumerate(design.cells))
     needs = [NOTHING.union(*(symbols[name].needs for name in cell_symbols(design, cell))) for cell in cells]
@@ -138,34 +143,28 @@ def base_of(
     return evaluate_cells(design, fixed, symbols, {}, 1)[0]
 
 
-_OF_DIE, _OF_LINK = ({item.column: (key, item) for key, item in keys.items()} for keys in (DIE, LINK_ROW))
-"""Keys of dies and of rows of links that a number may be given for, by column."""
+def impossible_numbers(design: PackageDesign, symbols: Mapping[str, InputColumn], values: Values) -> Iterator[str]:
+    """A message for every expression of a die that is there, or of a row of links, that gives an impossible number for
+    values of what varies; none of those that need others."""
+    for cell in design.cells:
+        for asked in cell.asked if isinstance(cell, Impossible) else ():
+            names = cell_symbols(design, Impossible((asked,)))
+            if all(symbols[name].needs <= values.keys() for name in names):
+                base = design.definitions.added({name: symbols[name].build(values, 1) for name in names})
+                if np.any(_fails(asked, base)):
+                    found = float(np.ravel(asked.expression.evaluate(base))[0])
+                    where = f"{asked.where} of {design.name!r}"
+                    yield f"{asked.expression.text} gives {found:g} as {where}; it must be {possible(asked.limits)}"
 
 
-def impossible_numbers(design: PackageDesign, numbers: np.ndarray) -> Iterator[str]:
-    """A message for every expression of a die that is there, or of a row of links, that gives an impossible number;
-    `numbers` are those of its tables, NaN where they are not known."""
-    links = len(design.cells) - len(CONVENTIONS) - len(design.link_codes) * len(LINK_NUMBERS)
-    for row, die in enumerate(design.dies):
-        first = row * len(DIE_NUMBERS)
-        there = numbers[first + DIE_NUMBERS.index("count")] != 0.0
-        read = {first + i: _OF_DIE[name] for i, name in enumerate(DIE_NUMBERS) if there and name in _OF_DIE}
-        yield from _impossible(design, numbers, read, f"die {die}")
-    for row in range(len(design.link_codes)):
-        first = links + row * len(LINK_NUMBERS)
-        read = {first + i: _OF_LINK[name] for i, name in enumerate(LINK_NUMBERS) if name in _OF_LINK}
-        yield from _impossible(design, numbers, read, f"row {row + 1} of links")
-
-
-def _impossible(
-    design: PackageDesign, numbers: np.ndarray, read: Mapping[int, tuple[str, Attribute]], owner: str
-) -> Iterator[str]:
-    """Messages for some places of the tables, each with its key."""
-    for place, (key, attribute) in read.items():
-        cell, found = design.cells[place], float(numbers[place])
-        if isinstance(cell, Expression) and not (math.isnan(found) or attribute.allows(found)):
-            where = f"{key} of {owner} of {design.name!r}"
-            yield f"{cell.text} gives {found:g} as {where}; it must be {possible(attribute)}"
+def _fails(asked: Asked, base: Values) -> np.ndarray:
+    """Whether a number is asked and impossible."""
+    numbers = np.asarray(asked.expression.evaluate(base))
+    unknown = np.isnan(numbers) if math.isnan(asked.limits.default or 0.0) else False
+    fails = ~(asked.limits.allows(numbers) | unknown)
+    for count in asked.counts:
+        fails = fails & (np.asarray(count if isinstance(count, float) else count.evaluate(base)) != 0.0)
+    return fails
 
 
 def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
@@ -174,6 +173,9 @@ def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
         return NOTHING
     if isinstance(cell, Quoted):
         return frozenset({cell.key})
+    if isinstance(cell, Impossible):
+        read = (item for asked in cell.asked for item in (asked.expression, *asked.counts))
+        return NOTHING.union(*(design.symbols(item) for item in read if isinstance(item, Expression)))
     return design.symbols(cell)
 
 
@@ -189,6 +191,8 @@ def evaluate_cells(
     for column, cell in enumerate(cells):
         if isinstance(cell, Quoted):
             entries[:, column] = cell.factor * base[cell.key]
+        elif isinstance(cell, Impossible):
+            entries[:, column] = np.any(np.broadcast_arrays(*(_fails(asked, base) for asked in cell.asked)), axis=0)
         else:
             entries[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
     return entries

@@ -18,7 +18,7 @@ from sweeper.inputs.numbers import (
     by_name,
     switches,
 )
-from sweeper.inputs.packages import impossible_numbers, package_columns
+from sweeper.inputs.packages import impossible_numbers, package_columns, package_symbols
 from sweeper.kernels.equation import Equation
 from sweeper.kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
@@ -79,7 +79,7 @@ class Columns:
     ) -> Program:
         """The equations for some columns, under one combination of structural values of a box; `trials` give some
         columns besides. Raises UnknownColumn."""
-        complete = {name: str(default(name)) for name in ("partitioning", "package")} | dict(structure)
+        complete = _complete(structure)
         key = (grid.offset, *sorted(complete.items()), *wanted, trials)
         if key not in self._programs:
             self._programs[key] = self._built(grid, complete, wanted, trials)
@@ -117,8 +117,9 @@ class Columns:
         for message in impossible_amounts(self.around(grid), workload, program.inputs):
             yield "workload", message
         if "package_numbers" in program.inputs:
-            [numbers] = program.inputs["package_numbers"].build({}, 1)
-            for message in impossible_numbers(self.study.packages[structure["package"]], numbers):
+            design = self.study.packages[structure["package"]]
+            symbols = package_symbols(self.around(grid), design, self.inputs(grid, _complete(structure)))
+            for message in impossible_numbers(design, symbols, {}):
                 yield "package", message
 
     def counted_twice(self, grid: Grid, structure: Mapping[str, str]) -> bool:
@@ -289,6 +290,11 @@ def with_structure(domain: Domain, grid: Grid, structure: Mapping[str, str]) -> 
     for name, value in structure.items():
         codes[name] = np.full(factor.size, grid.columns[name].values.index(value), np.int32)
     return (Factor(codes, factor.size),)
+
+
+def _complete(structure: Mapping[str, str]) -> dict[str, str]:
+    """Structural values with the usual ones of what a study does not name."""
+    return {name: str(default(name)) for name in ("partitioning", "package")} | dict(structure)
 
 
 def _named(grid: Grid, parts: "Iterator[dict[str, int]] | Sequence[dict[str, int]]") -> dict[str, str]:

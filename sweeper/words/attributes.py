@@ -3,6 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
 
 from sweeper.words.ranges import BY_UNIT, ONE, SHARE, Range
 
@@ -41,11 +44,16 @@ class Attribute:
         """Least and largest possible value, besides 0 where that is allowed."""
         return BY_UNIT[self.unit] if self.limits is None else self.limits
 
-    def allows(self, number: float) -> bool:
-        """Whether a number is possible."""
+    @overload
+    def allows(self, number: float) -> bool: ...
+    @overload
+    def allows(self, number: np.ndarray) -> np.ndarray: ...
+    def allows(self, number: float | np.ndarray) -> bool | np.ndarray:
+        """Whether a number is possible, or each of several."""
         low, high = self.range
-        whole = not self.integer or number == number // 1
-        return whole and (low <= number <= high or (number == 0 and not self.positive))
+        inside = (low <= number) & (number <= high)
+        inside = inside if self.positive else inside | (number == 0)
+        return inside & (number == number // 1) if self.integer else inside
 
 
 def free(

@@ -238,4 +238,4 @@ LINK_ROW = vocabulary(
 )
 """Numbers of a row of links by the keys of a design."""
 
-STACK_HEIGHT = free("", "dies of a stack", None, limits=STACKED)
+STACK_HEIGHT = count("dies of a stack", STACKED, None)

@@ -351,6 +351,69 @@ def test_what_a_setting_makes_of_an_expression_must_be_possible(
         studied(tmp_path, f"  package: other\n  {name}: {value}\n", variant(row))
 
 
+def test_what_some_values_make_impossible_is_infeasible(tmp_path: Path) -> None:
+    packages = """\
+own: {extends: base, source: s, parameters: {quality: 0.9, height: 2}, dies: [{name: cache, on: board, part: stack,
+  count: stacks, quality: quality / 0.95, stack: height, stack_limit: 3}]}
+"""
+    axes = (
+        "  package: own\n  package.stacks: [0, 1, 1.5]\n  package.quality: [0.9, 0.99]\n  package.height: [2, 2.5, 4]\n"
+    )
+    rows = studied(tmp_path, axes, packages)
+    possible = (pl.col("package_stacks") == 0) | (
+        (pl.col("package_stacks") == 1) & (pl.col("package_quality") == 0.9) & (pl.col("package_height") == 2)
+    )
+    assert rows.height == 18 and rows["feasible"].to_list() == rows.select(possible).to_series().to_list()
+    failed = rows.filter(~pl.col("feasible"))
+    assert failed["infeasible_reason"].cast(pl.String).unique().to_list() == ["impossible_number"]
+    assert not rows.filter("feasible")["package_cost_usd"].is_nan().any()
+
+
+def test_a_draw_may_be_impossible(tmp_path: Path) -> None:
+    """The value itself is possible; half the draws make a quality above 1 of theirs."""
+    packages = """\
+own: {extends: base, source: s, parameters: {good: {value: 0.9, low: 0.8, high: 1, source: s}},
+  dies: [{name: logic, quality: good + 0.1}]}
+"""
+    drawn = evaluate_design(*read(tmp_path, "own", packages), {}, range(201))
+    assert drawn.of("status")[0] == 0.0 and 0.3 < np.mean(drawn.of("status") != 0.0) < 0.7
+    assert (np.isnan(drawn.cost_usd) == (drawn.of("status") != 0.0)).all()
+
+
+def test_of_a_stack_on_a_die_that_is_not_there_nothing_is_asked(tmp_path: Path) -> None:
+    packages = """\
+own: {extends: base, source: s, dies: [{name: below, on: board, part: stack, count: 4 - stacks},
+  {name: cache, on: below, part: stack, quality: stacks / 2}]}
+"""
+    gone = cost(tmp_path, "own", packages, package___stacks=4.0)
+    assert gone == pytest.approx(cost(tmp_path, "base", packages, package___stacks=4.0), rel=1e-12)
+    with pytest.raises(Misuse, match="quality of die cache"):
+        cost(tmp_path, "own", packages, package___stacks=3.0)
+
+
+@pytest.mark.parametrize("height", ["2.5", "4", "-1"])
+def test_a_stack_has_whole_dies_and_no_more_than_its_limit(tmp_path: Path, height: str) -> None:
+    packages = f"""\
+own: {{extends: base, source: s, dies: [{{name: cache, on: board, part: stack, stack: {height}, stack_limit: 3}}]}}
+"""
+    with pytest.raises(SpecError, match="stack"):
+        read(tmp_path, "own", packages)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("harvest_units: 4", "harvest_units needs harvest_unit_area"),
+        ("harvest_unit_area: 1 mm^2", "harvest_unit_area needs harvest_units"),
+        ("stack_limit: 4", "stack_limit needs stack"),
+    ],
+)
+def test_a_key_that_nothing_reads_without_another_one(tmp_path: Path, keys: str, message: str) -> None:
+    packages = f"own: {{extends: base, source: s, dies: [{{name: cache, on: board, {PROCESSES}, {keys}}}]}}\n"
+    with pytest.raises(SpecError, match=message):
+        read(tmp_path, "own", packages)
+
+
 def test_of_a_die_that_is_not_there_nothing_is_asked(tmp_path: Path) -> None:
     row = f"    - {{name: cache, on: board, {PROCESSES}, area: 9 mm^2, quality: stacks / 2, count: 4 - stacks}}\n"
     gone = cost(tmp_path, "other", variant("  dies:\n" + row), package___stacks=4.0)

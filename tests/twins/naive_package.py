@@ -293,6 +293,13 @@ def signals(leaving: Iterable[tuple[Values, float]]) -> float:
 def naive_package(tables: PackageTables) -> list[Found]:
     """RESULTS of every die; NaN where they are not known, and for dies that are absent."""
     package = Package(tables)
+    impossible = float(STATUS.index("impossible_number"))
+    if any(die.impossible for die in package.dies):
+        return [
+            dict.fromkeys(RESULTS, math.nan)
+            | {"copies": package.copies[die.row], "status": impossible if die.impossible or not die.row else 0.0}
+            for die in package.dies
+        ]
     found: dict[int, Found] = {}
     for die in reversed(package.dies):
         if package.copies[die.row]:

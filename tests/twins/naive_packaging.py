@@ -183,6 +183,8 @@ def tables(draw: st.DrawFn) -> dict[str, np.ndarray]:
     # Units need not fit into an area that is given instead of computed.
     fixed = ~np.isnan(package.die_numbers[:, DIE_NUMBERS.index("given_area_mm2")])
     package.die_numbers[fixed, DIE_NUMBERS.index("harvest_units")] = 0.0
+    if random.random() < 0.1:
+        package.die_numbers[-1, DIE_NUMBERS.index("impossible")] = 1.0
     varied = sorted(random.sample(range(len(package.die_numbers)), draw(st.integers(0, len(package.die_numbers)))))
     places = [row * len(DIE_NUMBERS) + DIE_NUMBERS.index("power_W") for row in varied]
     told = [row for row in range(len(package.die_numbers)) if row not in varied and random.random() < 0.3]

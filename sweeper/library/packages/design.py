@@ -1,14 +1,16 @@
 """Package designs of the library as tables of the kernel.
 
 A design lists dies, each mounted on another one, and links between them. Every number of its tables is a *cell*: a
-constant, a number of the library (which may be uncertain), or an expression in the parameters of the design and in the
-columns of the study. Cells that do not vary are evaluated once; the others for every combination of what they need.
+constant, a number of the library (which may be uncertain), an expression in the parameters of the design and in the
+columns of the study, or whether such expressions give impossible numbers. Cells that do not vary are evaluated once,
+the others for every combination of what they need.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from sweeper.kernels.packages.layout import DIE_NUMBERS, Made
 from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
+from sweeper.words.attributes import Attribute
 from sweeper.words.columns import engine_column, role_columns
 from sweeper.words.numbers import NUMBERS
 
@@ -49,7 +52,24 @@ class Quoted:
         return f"{self.kind}/{self.entry}/{self.name}"
 
 
-Cell = float | Quoted | Expression
+class Asked(NamedTuple):
+    """An expression that must give a possible number (NaN only where that is the default) wherever some counts are not
+    0: those of what it is a number of, and of all that carries it."""
+
+    where: str
+    expression: Expression
+    limits: Attribute
+    counts: tuple[float | Expression, ...]
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """1 where one of several numbers is asked and cannot be, else 0."""
+
+    asked: tuple[Asked, ...]
+
+
+Cell = float | Quoted | Expression | Impossible
 
 
 @dataclass(frozen=True, eq=False)

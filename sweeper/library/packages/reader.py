@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,8 +20,16 @@ from sweeper.kernels.packages.layout import (
 )
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.library.packages.design import MADE_SYMBOLS, SPACE_SYMBOLS, Cell, PackageDesign, Quoted
+from sweeper.library.packages.design import (
+    MADE_SYMBOLS,
+    SPACE_SYMBOLS,
+    Asked,
+    Cell,
+    Impossible,
+    PackageDesign,
+)
 from sweeper.library.packages.numbers import SELECTED, Quotes
+from sweeper.library.packages.together import check_shares, check_together
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -105,47 +113,6 @@ def _text_of(node: Node, key: str) -> str:
     return node.value[key].text.strip() if isinstance(node.value, dict) and key in node.value else ""
 
 
-UNREAD = {
-    "core_area": ("part", "die_area", "area"),
-    "die_area": ("part", "area"),
-    "finish_price": ("part", "price"),
-    "reticle_share": ("part", "price"),
-    "power": ("total_power",),
-    "harvest_unit_area": ("part",),
-    "harvest_units": ("part",),
-    "harvest_spares": ("part",),
-}
-"""Keys of a die that nothing reads where it has others."""
-
-
-def _check_together(written: checks.Fields) -> None:
-    """Note keys of a die of which one is not read beside another one, or without it."""
-    for key, others in UNREAD.items():
-        for other in others:
-            if key in written and other in written:
-                message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
-                written.problems.append(written[key].problem(message))
-    for key in ("harvest_unit_area", "harvest_spares"):
-        if key in written and "harvest_units" not in written:
-            written.problems.append(written[key].problem(f"{key} needs harvest_units"))
-
-
-SHARES = ("memory_share", "logic_share", "analog_share")
-"""Keys of a die that say what its core is made of."""
-ROUNDING = 1e-9
-
-
-def _check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
-    """Note shares of a core that are known and together more than all of it."""
-    whole = sum(cell for cell in (cells[key] for key in SHARES) if isinstance(cell, float))
-    if whole > 1.0 + ROUNDING:
-        first = next(written[key] for key in SHARES if key in written)
-        message = (
-            f"{', '.join(SHARES)} of a die add up to {whole:g}, at most 1 (logic_share is 1 where it is not given)"
-        )
-        written.problems.append(first.problem(message))
-
-
 def _conventions(node: Node) -> tuple[str, ...]:
     names = checks.texts(node, "conventions")
     for name in names:
@@ -165,6 +132,8 @@ class _Die:
     layers: list[dict[str, Cell]]
     steps: tuple[dict[str, Cell], ...] = ()
     """Its steps but the last."""
+    asked: list[Asked] = field(default_factory=list)
+    """Expressions that must give possible numbers."""
 
 
 @dataclass(eq=False)
@@ -191,8 +160,8 @@ class _Reader:
             holder = "a die" if name in names else "the outside"
             raise error(written["name"], f"{name!r} is already the name of {holder}")
         parent = -1
-        _check_together(written)
-        for key in ("on", "count", "stack", "buried", "side") if root else ():
+        check_together(written)
+        for key in ("on", "count", "stack", "buried", "side", "placement_yield") if root else ():
             if key in written:
                 message = "the first die carries all the others: there is one, and it stands on nothing"
                 raise error(written[key], message)
@@ -216,12 +185,13 @@ class _Reader:
             "carrier": int(written.read("carrier", checks.boolean, "carrier", default=False)),
         }
         cells = self._cells(written, DIE) | self.quotes.bought(written)
-        _check_shares(written, cells)
+        check_shares(written, cells)
         written.problems.raise_any()
         for kind in _PROCESSES:
             cells |= self.quotes.of(kind, written[kind])
         layers = [self.quotes.layer(item) for item in nodes]
         self.dies.append(_Die(name, len(self.dies), codes, cells, layers))
+        self._ask(len(self.dies) - 1, cells, DIE, f"die {name}", (cells["count"], *self._counts(parent)))
         if "steps" in written:
             self.ordered[name] = written["steps"]
         if "stack" in written:
@@ -276,15 +246,18 @@ class _Reader:
         wanted = STEP_ASSEMBLY if kind == "assembly" else STEP_TEST
         return {key: cell for key, cell in self.quotes.of(kind, node).items() if key in wanted}
 
-    def _stack(self, first: _Die, written: Mapping[str, Node]) -> None:
+    def _stack(self, first: _Die, written: checks.Fields) -> None:
         """Further dies of a stack, each on the one before; those beyond its height are absent."""
-        height = self._cell(written["stack"], STACK_HEIGHT)
-        if "stack_limit" in written:
-            limit = checks.whole(written["stack_limit"], "stack_limit", 1, MAX_STACK)
-        elif isinstance(height, float):
-            limit = checks.whole(written["stack"], "stack", 1, MAX_STACK)
-        else:
+        limit = written.read("stack_limit", checks.whole, "stack_limit", 1, MAX_STACK, default=MAX_STACK)
+        written.problems.raise_any()
+        attribute = replace(STACK_HEIGHT, limits=(1.0, float(limit)))
+        height = self._cell(written["stack"], attribute)
+        if isinstance(height, float):
+            limit = int(height)
+        elif "stack_limit" not in written:
             raise error(written["stack"], f"a height that varies needs a stack_limit, 1 to {MAX_STACK}")
+        keys, counts = {"stack": attribute}, (first.cells["count"], *self._counts(first.codes["parent"]))
+        self._ask(first.stack, {attribute.column: height}, keys, f"die {first.name}", counts)
 
         def there(level: int) -> Cell:
             return float(level < height) if isinstance(height, float) else Expression(f"({_text(height)}) > {level}")
@@ -313,7 +286,28 @@ class _Reader:
         cells = self._cells(written, LINK_ROW)
         written.problems.raise_any()
         cells |= self.quotes.of("interface", written["interface"], "")
+        counts = (cells["count"], *self._counts(ends[0]), *self._counts(ends[1]))
+        self._ask(max(ends), cells, LINK_ROW, f"row {len(self.links) + 1} of links", counts)
         self.links.append((ends[0], ends[1], cells))
+
+    def _ask(
+        self, place: int, cells: Mapping[str, Cell], keys: Mapping[str, Attribute], owner: str, counts: Iterable[Cell]
+    ) -> None:
+        """Ask of a die that numbers be possible where none of the counts is 0; of a count where no other one is."""
+        known = [count for count in counts if isinstance(count, float | Expression) and not _is_made(count)]
+        for key, attribute in keys.items():
+            cell = cells[attribute.column]
+            if isinstance(cell, Expression) and cell.symbols and not _is_made(cell):
+                others = tuple(count for count in known if count is not cell)
+                self.dies[place].asked.append(Asked(f"{key} of {owner}", cell, attribute, others))
+
+    def _counts(self, number: int) -> list[Cell]:
+        """Counts of a die and of all that carries it."""
+        counts = []
+        while number >= 0:
+            counts.append(self.dies[number].cells["count"])
+            number = self.dies[number].codes["parent"]
+        return counts
 
     def _cells(self, written: checks.Fields, attributes: Mapping[str, Attribute]) -> dict[str, Cell]:
         """Numbers of a die or link by their columns: as written, or their defaults."""
@@ -341,6 +335,7 @@ class _Reader:
             quantity = die.cells["quantity"]
             if isinstance(quantity, float) and math.isnan(quantity):
                 die.cells["quantity"] = self._made(number, entry)
+            die.cells["impossible"] = Impossible(tuple(die.asked)) if die.asked else 0.0
         chosen = set(conventions)
         cells: list[Cell] = [die.cells[name] for die in self.dies for name in DIE_NUMBERS]
         cells += [layer[name] for die in self.dies for layer in die.layers for name in LAYER_NUMBERS]
@@ -369,15 +364,14 @@ class _Reader:
 
     def _copies(self, number: int) -> str:
         """Copies of a die in the package, as text."""
-        factors = []
-        while number >= 0:
-            text = _text(self.dies[number].cells["count"])
-            if text != "1.0":
-                factors.append(f"({text})")
-            number = self.dies[number].codes["parent"]
-        return " * ".join(factors) or "1"
+        factors = [f"({_text(count)})" for count in self._counts(number)]
+        return " * ".join(factor for factor in factors if factor != "(1.0)") or "1"
 
 
 def _text(cell: Cell) -> str:
-    assert not isinstance(cell, Quoted)
     return cell.text if isinstance(cell, Expression) else repr(cell)
+
+
+def _is_made(cell: Cell) -> bool:
+    """Whether a generated chip tells a number."""
+    return isinstance(cell, Expression) and cell.text in MADE_SYMBOLS

@@ -184,6 +184,14 @@ def test_links_to_absent_dies_are_absent() -> None:
     compare(on_carrier({"count": 0.0}, {"core_area_mm2": 80.0}, [(0, 1, link_numbers(Random(0)) | {"count": 2.0})]))
 
 
+def test_of_impossible_numbers_nothing_is_built() -> None:
+    package = on_carrier({"impossible": 1.0}, {"core_area_mm2": 80.0})
+    compare(package)
+    found = evaluate_tables(package)
+    names = [STATUS[int(status)] for status in found[:, RESULTS.index("status")]]
+    assert names == ["impossible_number", "impossible_number"] and np.isnan(found[0, RESULTS.index("price_usd")])
+
+
 OTHER_WAFERS = {
     "wafer_diameter_mm": 200.0,
     "wafer_panel_x_mm": 400.0,

@@ -1,0 +1,55 @@
+"""Keys of a die that only make sense with others, or without them."""
+
+from collections.abc import Mapping
+
+from sweeper.library.packages.design import Cell
+from sweeper.reading import checks
+
+UNREAD = {
+    "core_area": ("part", "die_area", "area"),
+    "die_area": ("part", "area"),
+    "finish_price": ("part", "price"),
+    "reticle_share": ("part", "price"),
+    "power": ("total_power",),
+    "harvest_unit_area": ("part",),
+    "harvest_units": ("part",),
+    "harvest_spares": ("part",),
+}
+"""Keys of a die that nothing reads where it has others."""
+
+
+NEEDED = {
+    "harvest_unit_area": "harvest_units",
+    "harvest_spares": "harvest_units",
+    "harvest_units": "harvest_unit_area",
+    "stack_limit": "stack",
+}
+"""Keys of a die that nothing reads without another one."""
+
+
+def check_together(written: checks.Fields) -> None:
+    """Note keys of a die of which one is not read beside another one, or without it."""
+    for key, others in UNREAD.items():
+        for other in others:
+            if key in written and other in written:
+                message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
+                written.problems.append(written[key].problem(message))
+    for key, other in NEEDED.items():
+        if key in written and other not in written:
+            written.problems.append(written[key].problem(f"{key} needs {other}"))
+
+
+SHARES = ("memory_share", "logic_share", "analog_share")
+"""Keys of a die that say what its core is made of."""
+ROUNDING = 1e-9
+
+
+def check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
+    """Note shares of a core that are known and together more than all of it."""
+    whole = sum(cell for cell in (cells[key] for key in SHARES) if isinstance(cell, float))
+    if whole > 1.0 + ROUNDING:
+        first = next(written[key] for key in SHARES if key in written)
+        message = (
+            f"{', '.join(SHARES)} of a die add up to {whole:g}, at most 1 (logic_share is 1 where it is not given)"
+        )
+        written.problems.append(first.problem(message))
