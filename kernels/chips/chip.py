@@ -41,6 +41,13 @@ class Level(NamedTuple):
     idle_W: float
 
 
+class Spare(NamedTuple):
+    """Spare cores of a die, and the area of a core with its registers and its L1."""
+
+    spare_cores: float
+    core_mm2: float
+
+
 class Feed(NamedTuple):
     """Bandwidth of a level from which compute units read, and energy of a byte."""
 
@@ -117,6 +124,7 @@ def generated_board(
 
 @equation(
     Output("generated_used_mm2", "mm^2", "area of all parts of the chip, and of what is of no part"),
+    Output("generated_spare_mm2", "mm^2", "of what is of no part: spare cores"),
     Output("generated_interface_mm2", "mm^2", "area of interfaces on dies of their own"),
     Output("generated_draw_W", "W", "power of chip, memory and links if all work at their most"),
     Output("generated_used_mm", "mm", "perimeter that wires take"),
@@ -127,20 +135,25 @@ def generated_totals(
     register_used_mm2: float,
     l1_used_mm2: float,
     l2_used_mm2: float,
+    die: Annotated[Spare, "die_{}"],
+    template_dies: float,
     budgets: Annotated[Budgets, "template_{}"],
     chip_power_W: float,
     memory: Annotated[Taken, "memory_{}"],
     lane: Annotated[Taken, "lane_{}"],
     outer_lane: Annotated[Taken, "outer_lane_{}"],
-) -> tuple[float, float, float, float]:
-    """Never more than the budgets, unless shares exceed one together or leakage exceeds a part's power."""
+) -> tuple[float, float, float, float, float]:
+    """Never more than the budgets, unless shares exceed one together, leakage exceeds a part's power, or spare cores
+    exceed what is of no part."""
     levels = register_used_mm2 + l1_used_mm2 + l2_used_mm2
     outside = memory.used_mm2 + lane.used_mm2 + outer_lane.used_mm2
-    other = budgets.chip_area_mm2 - shared_mm2(budgets)
+    spare = die.spare_cores * template_dies * die.core_mm2
+    other = max(budgets.chip_area_mm2 - shared_mm2(budgets), spare)
     power = chip_power_W + memory.draw_W + lane.draw_W + outer_lane.draw_W
     apart = outside if budgets.io_area_mm2 > 0.0 else 0.0
     return (
         core_used_mm2 + levels + (outside - apart) + other,
+        spare,
         apart,
         power,
         memory.used_mm + lane.used_mm + outer_lane.used_mm,

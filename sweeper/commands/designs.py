@@ -162,8 +162,11 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     """
     from dataclasses import asdict
 
-    from sweeper.designs.generated_chip import chip_settings, generate, text
+    from sweeper.designs.generated_chip import chip_settings, generate, idle_settings, text
 
     stock = library_of(library)
-    chip = generate(template, chip_settings(settings, stock), stock)
+    given = chip_settings(settings, stock)
+    chip = generate(template, given, stock)
+    for name in idle_settings(template, given, stock):
+        click.echo(f"warning: {name} changes nothing that is shown of {template}", err=True)
     echo(asdict(chip), lambda: text(chip))

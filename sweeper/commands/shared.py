@@ -5,6 +5,7 @@ import math
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from functools import partial, reduce, wraps
@@ -143,8 +144,8 @@ def _drop_output() -> None:
 
 
 class AnsweringCommand(click.Command):
-    """A command with an option for each format. The library's errors become one message and an exit code; anything else
-    is a bug and shows its traceback."""
+    """A command with an option for each format; one that takes a single value may be given once. The library's errors
+    become one message and an exit code; anything else is a bug and shows its traceback."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -158,6 +159,13 @@ class AnsweringCommand(click.Command):
             )
             for name in named("formats", FORMATS)
         ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        single = [each for each in order if isinstance(each, click.Option) and not (each.multiple or each.is_flag)]
+        if twice := [option for option, count in Counter(single).items() if count > 1]:
+            raise click.UsageError(f"{twice[0].opts[0]} is given twice", ctx)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:
         for stream in (sys.stdout, sys.stderr):

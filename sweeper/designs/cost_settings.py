@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
-import numpy as np
-
 from sweeper.designs.cost_draws import columns_of
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import UsageFault, unknown
@@ -16,7 +14,7 @@ from sweeper.reading import checks
 from sweeper.reading.checks import Fields
 from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock, read_value
-from sweeper.study.settings import Settings, read_pairs
+from sweeper.study.settings import Settings, idle, read_pairs
 from sweeper.words.columns import DEFAULTS, engine_column
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import NUMERIC, ROLES
@@ -89,17 +87,13 @@ def idle_settings(design: PackageDesign, library: Library, settings: Settings) -
     """Numbers among the settings of a design without which its cost and facts are the same: what they replace is not
     read, as in a test that is not made, does not bind, or has this value anyway."""
 
-    def found(given: Settings) -> np.ndarray:
-        return np.array(list(columns_of(evaluate_design(design, library, given).results).values()))
+    def found(given: Settings) -> dict[str, float]:
+        results = evaluate_design(design, library, given)
+        columns = {name: float(value[0]) for name, value in columns_of(results.results).items()}
+        return columns | {"status": float(results.of("status")[0])}
 
-    own_columns = found(settings)
-
-    def idle(name: str) -> bool:
-        others = {other: value for other, value in settings.items() if other != name}
-        return np.array_equal(own_columns, found(others), equal_nan=True)
-
-    own = (name for name in settings if "/" in name or name.partition(".")[2] in design.parameters)
-    return [name for name in own if idle(name)]
+    own = [name for name in settings if name not in ROLES and (name not in NUMBERS or name in DEFAULTS)]
+    return idle(settings, own, found)
 
 
 def selected_paths(texts: Iterable[str], columns: Collection[str], library: Library) -> frozenset[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import build_program
@@ -17,7 +18,7 @@ from sweeper.library.library import Library
 from sweeper.study.box_checks import BALANCED_BY, UNREAD_IF_BALANCED, unbalanced
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
-from sweeper.study.settings import Settings, read_pairs
+from sweeper.study.settings import Settings, idle, read_pairs
 from sweeper.views.text import aligned
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS
 from sweeper.words.system import OVERRIDES
@@ -37,6 +38,7 @@ BUDGETS = (
 )
 TOTALS = (
     "generated_used_mm2",
+    "generated_spare_mm2",
     "generated_interface_mm2",
     "generated_draw_W",
     "generated_used_mm",
@@ -45,13 +47,13 @@ TOTALS = (
 )
 
 FACTS = (
-    "generated_units", "generated_cores", "core_voltage_V", "core_clock_Hz", "core_flops", "core_attainable_flops",
-    "chip_given_peak_flops",
+    "generated_units", "generated_cores", "die_built_cores", "die_spare_cores", "core_voltage_V", "core_clock_Hz",
+    "core_flops", "core_attainable_flops", "chip_given_peak_flops", "chip_vector_flops", "chip_peak_fp8_flops",
     "register_capacity_B", "register_bandwidth_Bps", "l1_capacity_B", "l1_bandwidth_Bps", "l2_capacity_B",
     "l2_bandwidth_Bps", "l2_latency_s", "memory_stacks", "memory_voltage_V", "memory_capacity_B",
     "memory_bandwidth_Bps", "lane_wires", "lane_voltage_V", "link_bandwidth_Bps", "outer_lane_wires",
     "outer_lane_voltage_V", "outer_link_bandwidth_Bps",
-    "die_area_mm2", "die_bumps", "die_temperature_rise_K",
+    "die_area_mm2", "die_bumps", "die_temperature_rise_K", "chip_idle_W", "chip_flop_J", "l2_energy_J_per_B",
 )  # fmt: skip
 """Columns that a report shows, in its order."""
 
@@ -106,23 +108,11 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         if dot and role not in columns:
             raise UsageFault(f"nothing has {name} without a {role}: give --set {role}=NAME")
     _check_balanced(entry, columns)
-    axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
-    around = Surroundings(Grid(axes, len(axes), 0), library, {})
-    inputs = with_generated(around, {**number_columns(around), **by_name(switch_columns(around))})
-    if "stack" not in columns:  # a chip to which any memory may be attached
-        inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
-    wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in AREA_PARTS for column in _columns(part))]
-    program = build_program(wanted, equations_of(around, ()), inputs, switches(around, {}), {}, {})
-    found = evaluate(Evaluation(program, (Factor({}, 1),)), wanted)
-    values = {name: float(column[0]) for name, column in found.items()}
+    values = _evaluated(columns, library)
     outputs = {output.name: output for equation in GENERATING for output in equation.outputs}
     return GeneratedChip(
         {role: str(columns[role]) for role in ROLES_OF_CHIP if role in columns},
-        tuple(
-            _part(part, values, columns.get("chip_split") == "balanced")
-            for part in AREA_PARTS
-            if PARTS_OF.get(part, "template") in columns
-        ),
+        tuple(_part(part, values, columns.get("chip_split") == "balanced") for part in _parts(columns)),
         {name: values[name] for name in (*BUDGETS, *TOTALS[:-1])},
         {
             name: (values[name], outputs[name].unit, outputs[name].about)
@@ -131,6 +121,31 @@ def generate(template: str, settings: Settings, library: Library) -> GeneratedCh
         },
         REASONS[int(values["chip_reason"])],
     )
+
+
+def idle_settings(template: str, settings: Settings, library: Library) -> list[str]:
+    """Numbers and switches among the settings of a template without which the report is the same: nothing reads them,
+    they do not bind, or are its own."""
+    columns = {"template": library.asked("template", template).name, "technology": "as_template", **settings}
+    return idle(columns, [name for name in settings if name not in ROLES_OF_CHIP], partial(_evaluated, library=library))
+
+
+def _evaluated(columns: Settings, library: Library) -> dict[str, float]:
+    """What a report shows of a chip."""
+    axes = tuple(Axis(name, (name,), ((value,),), False) for name, value in columns.items())
+    around = Surroundings(Grid(axes, len(axes), 0), library, {})
+    inputs = with_generated(around, {**number_columns(around), **by_name(switch_columns(around))})
+    if "stack" not in columns:  # a chip to which any memory may be attached
+        inputs["memory_bandwidth_Bps"] = constant("memory_bandwidth_Bps", math.inf, "B/s", "not generated")
+    wanted = [*FACTS, *BUDGETS, *TOTALS, *(column for part in _parts(columns) for column in _columns(part))]
+    program = build_program(wanted, equations_of(around, ()), inputs, switches(around, {}), {}, {})
+    found = evaluate(Evaluation(program, (Factor({}, 1),)), wanted)
+    return {name: float(column[0]) for name, column in found.items()}
+
+
+def _parts(columns: Settings) -> list[str]:
+    """Parts of a chip whose roles are filled."""
+    return [part for part in AREA_PARTS if PARTS_OF.get(part, "template") in columns]
 
 
 def _check_balanced(entry: Entry, columns: Mapping[str, float | str]) -> None:
@@ -174,13 +189,14 @@ def text(chip: GeneratedChip) -> str:
     made = ", ".join(f"{role} {name}" for role, name in chip.made_of.items())
     area, io_area, other_share, power, package = (chip.budgets[name] for name in BUDGETS)
     edge, shared, other = 4.0 * math.sqrt(io_area or area), area * (1.0 - other_share), area * other_share
-    used_mm2, interface_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
+    used_mm2, spare_mm2, interface_mm2, draw_W, used_mm, stacks_mm2 = (chip.budgets[name] for name in TOTALS[:-1])
     amounts: list[tuple[str, tuple[float, ...]]] = []
     for p in chip.parts:
         area_mm2 = p.area_share * (io_area if io_area and p.name in EDGE_PARTS else shared)
         budget = (p.area_mm2, area_mm2, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge)
         amounts.append((p.name, budget))
-    amounts += [("other", (other, other))] if other else []
+    amounts += [("spare cores", (spare_mm2, other))] if spare_mm2 else []
+    amounts += [("other", (max(other - spare_mm2, 0.0), other))] if other else []
     amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge))]
     amounts += [("interfaces", (interface_mm2, io_area))] if io_area else []
     amounts += [("package", ((io_area or area) + stacks_mm2, package))]

@@ -1,8 +1,11 @@
 """Values that a command takes as `NAME=VALUE`, read as a study would read them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 
-from sweeper.errors import SpecError, UsageFault, unknown
+import numpy as np
+
+from sweeper.errors import Misuse, SpecError, UsageFault, unknown
 from sweeper.reading.nodes import parse_yaml
 from sweeper.study.columns import Stock, read_value
 
@@ -38,3 +41,17 @@ def read_pairs(
                 raise
             raise UsageFault(f"{name}: {'; '.join(problem.message for problem in fault.problems)}") from None
     return values
+
+
+def idle(settings: Settings, names: Iterable[str], found: Callable[[Settings], Mapping[str, float]]) -> list[str]:
+    """Those of the names without which the same is found: what they set is not read, does not bind, or has this value
+    anyway."""
+    own = list(found(settings).values())
+
+    def unchanged(name: str) -> bool:
+        with suppress(Misuse):  # not possible without it
+            others = found({other: value for other, value in settings.items() if other != name})
+            return np.array_equal(own, list(others.values()), equal_nan=True)
+        return False
+
+    return [name for name in names if unchanged(name)]

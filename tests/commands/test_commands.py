@@ -140,3 +140,21 @@ def test_seconds_are_a_finite_number_and_for_workers_only(option: str) -> None:
         assert result.exit_code == 2 and words in result.output
     result = CliRunner().invoke(main, ["run", "table6_sn10", option, "3"])
     assert result.exit_code == 2 and f"add --backend ray to {option}" in result.output
+
+
+def test_an_option_of_one_value_is_given_once() -> None:
+    twice = CliRunner().invoke(main, ["cost", "chiplets", "--node", "n5", "--set", "node.mask_set=1", "--node=n7"])
+    assert twice.exit_code == 2 and "--node is given twice" in twice.stderr and twice.stdout == ""
+    repeated = [
+        "cost",
+        "chiplets",
+        "--node",
+        "n5",
+        "--draws",
+        "2",
+        "--set",
+        "package.power=1",
+        "--set",
+        "package.volume=1",
+    ]
+    assert CliRunner().invoke(main, [*repeated, "--json", "--json"]).exit_code == 0

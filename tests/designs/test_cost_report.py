@@ -178,6 +178,21 @@ def test_a_setting_that_changes_nothing_is_told() -> None:
     assert "memory_stacks changes nothing" not in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [("a100", "assembly/cowos_s/largest_carrier=100 mm^2"), ("a100", "assembly/cowos_s/power_density=0.01 W/mm^2")],
+)
+def test_a_setting_that_forbids_the_package_changes_something(name: str, setting: str) -> None:
+    """Its cost is the same."""
+    found = call(name, "--set", setting, "--draws", 2)
+    assert "cannot be built" in found.stdout and "changes nothing" not in found.stderr
+
+
+def test_a_number_of_the_selected_node_that_changes_nothing_is_told() -> None:
+    found = call("chiplets", "--node", "n5", "--set", "node.wiring_layers=3", "--draws", 2)
+    assert "warning: node.wiring_layers changes nothing of chiplets" in found.stderr
+
+
 # Draws
 
 

@@ -97,6 +97,24 @@ def test_parts_add_up_and_stay_within_their_budgets(template: str) -> None:
     assert all(len(fact) == 3 and fact[0] > 0.0 and fact[2] for fact in found["facts"].values())
 
 
+def test_spare_cores_need_room() -> None:
+    """GA100: 20 of 128 cores of 3.75 mm2. Three times as many have no room in what is left."""
+    found = chip("gpu_n7", "stack=hbm2e")
+    spare = found["budgets"]["generated_spare_mm2"]
+    assert spare == pytest.approx(20 * 3.75, rel=0.001) and found["infeasible_reason"] == ""
+    assert found["facts"]["die_built_cores"][0] == 128.0
+    more = chip("gpu_n7", "stack=hbm2e", "template.spare_core_share=0.5556")
+    assert more["budgets"]["generated_spare_mm2"] == pytest.approx(3 * spare, rel=1e-12)
+    assert more["infeasible_reason"] == "area_exceeded"
+    used = found["budgets"]["generated_used_mm2"]
+    assert more["budgets"]["generated_used_mm2"] == pytest.approx(used - 0.178 * 826 + 3 * spare, rel=1e-12)
+
+
+def test_what_is_set_and_changes_nothing_is_named() -> None:
+    result = call("gpu_n7", "stack=hbm2e", "template.lane_area_share=0.1", "template.spare_core_share=0.1")
+    assert result.stderr.splitlines() == ["warning: template.lane_area_share changes nothing that is shown of gpu_n7"]
+
+
 def test_text_says_what_json_says() -> None:
     settings = ("stack=hbm2e", "outer_lane=nvlink3_lane")
     found, lines = (chip("gpu_n7", *settings), call("gpu_n7", *settings).stdout.splitlines())

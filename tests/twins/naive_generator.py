@@ -592,8 +592,10 @@ def generated_totals(chip_power_W: float, **given: float) -> Outputs:
     other = given["template_other_area_share"] * given["template_chip_area_mm2"]
     below = sum(given[f"{part}_used_mm2"] for part in ("memory", "lane", "outer_lane"))
     apart = below if given["template_io_area_mm2"] else 0.0
+    spare = given["template_dies"] * given["die_spare_cores"] * given["die_core_mm2"]
     return {
-        "generated_used_mm2": math.fsum([total("_used_mm2"), other, -apart]),
+        "generated_used_mm2": math.fsum([total("_used_mm2"), max(other, spare), -apart]),
+        "generated_spare_mm2": spare,
         "generated_interface_mm2": apart,
         "generated_draw_W": math.fsum([chip_power_W, total("_draw_W")]),
         "generated_used_mm": total("_used_mm"),
@@ -848,6 +850,7 @@ def made(dice: Dice) -> dict[str, Any]:
     found |= {f"{wires}_wires": dice.or_zero(1.0, 1e4) for wires in ("memory", "lane", "outer_lane")}
     found |= {"core_voltage_V": dice.between(0.3, 1.5), "memory_on_chip": dice.one_of(0.0, 0.0, 1.0)}
     found["stacks_used_mm2"] = dice.or_zero(10.0, 3000.0)
+    found |= {"die_spare_cores": math.floor(dice.or_zero(1.0, 20.0)), "die_core_mm2": dice.between(1e-3, 0.01) * area}
     found |= {"generated_interface_mm2": found["template_io_area_mm2"] * dice.one_of(0.5, 1.0, 1 + 1e-8)}
     found |= {"generated_limit": dice.one_of(0.0, 0.0, *(REASONS.index(name) for name in LIMITED))}
     found |= {f"dim_{letter}": dice.one_of(1.0, 8.0) for letter in "xyz"}
