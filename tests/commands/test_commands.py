@@ -145,16 +145,5 @@ def test_seconds_are_a_finite_number_and_for_workers_only(option: str) -> None:
 def test_an_option_of_one_value_is_given_once() -> None:
     twice = CliRunner().invoke(main, ["cost", "chiplets", "--node", "n5", "--set", "node.mask_set=1", "--node=n7"])
     assert twice.exit_code == 2 and "--node is given twice" in twice.stderr and twice.stdout == ""
-    repeated = [
-        "cost",
-        "chiplets",
-        "--node",
-        "n5",
-        "--draws",
-        "2",
-        "--set",
-        "package.power=1",
-        "--set",
-        "package.volume=1",
-    ]
-    assert CliRunner().invoke(main, [*repeated, "--json", "--json"]).exit_code == 0
+    repeated = ["--set", "package.power=200 W", "--set", "package.volume=1e5", "--json", "--json"]
+    assert CliRunner().invoke(main, ["cost", "chiplets", "--node", "n5", "--draws", "2", *repeated]).exit_code == 0
