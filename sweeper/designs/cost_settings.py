@@ -12,7 +12,6 @@ from sweeper.library.library import Library
 from sweeper.library.packages.design import SELECTABLE, PackageDesign
 from sweeper.reading import checks
 from sweeper.reading.checks import Fields
-from sweeper.reading.expressions import Expression
 from sweeper.study.columns import Stock, read_value
 from sweeper.study.settings import Settings, idle, read_pairs
 from sweeper.words.columns import DEFAULTS, engine_column
@@ -33,12 +32,11 @@ def settable(design: PackageDesign) -> frozenset[str]:
     """Columns on which a design depends: its parameters, numbers of the entries that it names, by their paths, and what
     its expressions take from the study.
     """
-    used = frozenset().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
-    columns = [name for name in NUMERIC if not name.startswith(f"{PACKAGE_ROLE}.") and engine_column(name) in used]
+    own = f"{PACKAGE_ROLE}."
+    columns = [name for name in NUMERIC if not name.startswith(own) and engine_column(name) in design.used]
     roles = {name.partition(".")[0] for name in columns}
     years = {YEAR} if any(cell.value.path for cell in design.quoted.values()) or "node" in roles else ()
-    parameters = (f"{PACKAGE_ROLE}.{name}" for name in design.parameters)
-    return frozenset({*columns, *roles, *years, *parameters, *design.quoted})
+    return frozenset({*columns, *roles, *years, *design.numbers})
 
 
 def read_settings(

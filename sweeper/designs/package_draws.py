@@ -11,7 +11,7 @@ from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
 from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
-from sweeper.inputs.packages import impossible_numbers, package_columns, package_symbols
+from sweeper.inputs.packages import impossible_numbers, package_columns, package_numbers, package_symbols
 from sweeper.kernels.packages.equations import build_many
 from sweeper.kernels.packages.layout import RESULTS
 from sweeper.library.entries import Value
@@ -93,7 +93,7 @@ def numbers_of(
     axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
-    known = number_columns(around)
+    known = number_columns(around) | package_numbers(around, design.name)
     if np.any(values == 0.0):  # the values themselves
         for message in impossible_numbers(design, package_symbols(around, design, known), {DRAW: np.zeros(1)}):
             raise Misuse(message)

@@ -18,6 +18,7 @@ from sweeper.inputs.numbers import (
     lookup,
     number,
     role_entries,
+    values_of,
 )
 from sweeper.kernels.packages.defects import YIELD_MODELS
 from sweeper.kernels.packages.wafer import COUNTING
@@ -27,7 +28,7 @@ from sweeper.library.packages.numbers import COUNTING_COLUMN, code_of
 from sweeper.library.uncertain import is_uncertain, key_of
 from sweeper.reading.expressions import Expression
 from sweeper.reading.limits import possible
-from sweeper.words.columns import number_at, numeric
+from sweeper.words.columns import input_column, number_at, numeric
 
 PACKAGE_ROLE = "package"
 PACKAGE_TABLES = (
@@ -81,21 +82,33 @@ def codes_of_words(around: Surroundings) -> Iterable[InputColumn]:
             yield lookup(around, column, role, codes, "", f"{key.replace('_', ' ')} of the {role}")
 
 
+def package_numbers(around: Surroundings, package: str) -> dict[str, InputColumn]:
+    """Numbers of a package by their columns: its parameters, those of the library, and, unknown, those of the other
+    packages of the box."""
+    if PACKAGE_ROLE not in around.grid.columns:
+        return {}
+    design = around.packages[package]
+    others = (around.packages[str(other)] for other in values_of(around.grid, PACKAGE_ROLE))
+    unknown = {name: attribute for other in others for name, attribute in other.numbers.items()}
+    found = {input_column(name): constant(name, math.nan, each.unit, each.about) for name, each in unknown.items()}
+    for name, value in design.parameters.items():
+        found[input_column(f"{PACKAGE_ROLE}.{name}")] = parameter(around, design, name, value)
+    return found | {input_column(key): quoted_number(around, cell) for key, cell in design.quoted.items()}
+
+
 def package_symbols(
     around: Surroundings, design: PackageDesign, known: Mapping[str, InputColumn]
 ) -> dict[str, InputColumn]:
     """What the cells of a design may depend on: columns of the study, its parameters, numbers of the library."""
-    symbols = dict(known)
-    symbols |= by_name(codes_of_words(around))
-    symbols |= {name: parameter(around, design, name, value) for name, value in design.parameters.items()}
-    symbols |= {key: quoted_number(around, cell) for key, cell in design.quoted.items()}
-    return symbols
+    symbols = dict(known) | by_name(codes_of_words(around))
+    symbols |= {name: known[input_column(f"{PACKAGE_ROLE}.{name}")] for name in design.parameters}
+    return symbols | {key: known[input_column(key)] for key in design.quoted}
 
 
 def package_columns(
     around: Surroundings, structure: Mapping[str, str], known: Mapping[str, InputColumn]
 ) -> dict[str, InputColumn]:
-    """Tables of the package that the structure selects: none where the study names no package."""
+    """Tables of the package that the structure selects, from what is known: none where the study names no package."""
     if PACKAGE_ROLE not in around.grid.columns:
         return {}
     design = around.packages[structure[PACKAGE_ROLE]]

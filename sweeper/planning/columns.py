@@ -18,13 +18,13 @@ from sweeper.inputs.numbers import (
     by_name,
     switches,
 )
-from sweeper.inputs.packages import impossible_numbers, package_columns, package_symbols
+from sweeper.inputs.packages import impossible_numbers, package_columns, package_numbers, package_symbols
 from sweeper.kernels.equation import Equation
 from sweeper.kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
 from sweeper.study.optimize import design_columns
 from sweeper.study.study import Study
-from sweeper.words.columns import default, engine_column
+from sweeper.words.columns import default, input_column
 
 STRUCTURE = ("workload", "partitioning", "package", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
 """Columns that choose equations or array shapes: one program for each combination of their values."""
@@ -65,13 +65,14 @@ class Columns:
 
     def inputs(self, grid: Grid, structure: Mapping[str, str]) -> dict[str, InputColumn]:
         """Every column that a box gives under one combination of structural values."""
-        key = (grid.offset, structure["workload"], structure["partitioning"])
+        key = (grid.offset, structure["workload"], structure["partitioning"], structure["package"])
         if key not in self._inputs:
             around = self.around(grid)
             workload = around.workloads[structure["workload"]]
             family = families()[family_of(workload)]
             of_workload = family.inputs(around, workload, structure["partitioning"], around.given)
-            self._inputs[key] = with_generated(around, {**around.given, **by_name(of_workload)})
+            known = {**around.given, **by_name(of_workload), **package_numbers(around, structure["package"])}
+            self._inputs[key] = with_generated(around, known)
         return self._inputs[key]
 
     def program(
@@ -226,7 +227,7 @@ class Columns:
 
     def without_search(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
         """Values [point, name] of continuous columns where they are not searched."""
-        columns = [engine_column(name) for name in names]
+        columns = [input_column(name) for name in names]
         values = self.over(grid, grid.listing(points), columns)
         return np.stack([values[name] for name in columns], axis=-1) if columns else np.empty((len(points), 0))
 

@@ -12,7 +12,7 @@ from sweeper.reading.nodes import Node, error
 from sweeper.words import ranges
 from sweeper.words.attributes import free
 from sweeper.words.chips import AREA_PARTS, EDGE_PARTS, SHARES
-from sweeper.words.columns import engine_column
+from sweeper.words.columns import input_column
 from sweeper.words.system import GENERATED_FROM, OVERRIDES, STAND_INS
 
 METHODS = ("portfolio", "global")
@@ -172,7 +172,7 @@ def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, in
             same = {name.replace(f"{role}.", f"{absent}.", 1): i for name, i in positions.items()
                     if name.startswith(f"{role}.")}  # fmt: skip
             positions = {**{name: i for name, i in same.items() if name not in named}, **positions}
-    return {engine_column(name): i for name, i in positions.items()}
+    return {input_column(name): i for name, i in positions.items()}
 
 
 def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:

@@ -4,7 +4,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 HARDWARE = ("template", "technology", "stack", "lane", "outer_lane", "chip", "memory", "link", "outer_link")
-"""Roles whose numbers are varied unless something else is asked for."""
+"""Roles whose numbers are varied unless something else is asked for, beside those of packages."""
+PACKAGED = ("package", "node", "wafer", "assembly", "test", "interface", "part")
+"""Roles of what packages are made of."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Perturbation:
     factors: tuple[float, ...] = (0.9, 1.1)
     draws: int = 32
     spread: float = 0.1
-    only: tuple[str, ...] = tuple(f"{role}.*" for role in HARDWARE)
+    only: tuple[str, ...] = (*(f"{role}.*" for role in (*HARDWARE, *PACKAGED)), "*/*")
     unable: bool = False
 
     def resolved(self) -> dict[str, Any]:

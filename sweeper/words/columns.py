@@ -88,6 +88,16 @@ def engine_column(name: str) -> str:
     return attribute_column(role, attribute) if dotted else attribute.column
 
 
+def input_column(name: str) -> str:
+    """The engine's input that gives a number which a study may name: its column, but for numbers of packages, which may
+    be called as equations call what they find of them.
+
+    >>> input_column("memory.bandwidth"), input_column("package.dies")
+    ('memory_bandwidth_Bps', 'package.dies')
+    """
+    return name if name.startswith("package.") else engine_column(name)
+
+
 def number_default(attribute: Attribute) -> float:
     """What an attribute is where nothing says: NaN where it must be given."""
     return math.nan if attribute.default is None else attribute.default

@@ -8,7 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import SpecError
+from sweeper.library.library import Library, builtin_specs
+from sweeper.library.packages.reader import read_package
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST, spread_out
 from sweeper.study.perturb import Perturbation
@@ -104,6 +107,43 @@ def test_a_searched_axis_is_searched_again_for_every_value(tmp_path: Path) -> No
     frame = rows(plan)
     assert frame["link"].cast(pl.String).unique().to_list() == ["nvlink4"]
     assert plan.row_count == 1 and frame.height == 3
+
+
+# ---- packages
+
+PACKAGED = {**LISTED, "chip_cost": "package", "package": "a100"}
+PRICED: dict[str, Any] = {"optimize": None, "objective": {"minimise": "package_cost_usd"}}
+
+
+def test_draws_of_a_package_are_those_of_its_cost(tmp_path: Path) -> None:
+    """All that is uncertain of it is drawn, as `sweeper cost` draws it; what is not stays."""
+    plan = perturbed_plan(tmp_path, Perturbation(draws=6, spread=0.0), axes=PACKAGED, **PRICED)
+    frame = rows(plan)
+    drawn = frame.filter((pl.col("design") == REOPTIMISED) & (pl.col("parameter") == "")).sort("draw")
+    stock = Library.load([builtin_specs()])
+    design = read_package(stock.find("package", "a100"), stock)
+    alone = evaluate_design(design, stock, {}, range(7))
+    assert len({*drawn["package_cost_usd"]}) == 7
+    np.testing.assert_allclose(drawn["package_cost_usd"], alone.cost_usd, rtol=1e-12)
+
+
+def test_a_number_of_a_package_is_varied_by_its_path(tmp_path: Path) -> None:
+    names = ("assembly/cowos_s/alignment_yield", "assembly/cowos_s/package_price")
+    perturbation = replace(ALONE, only=("assembly/cowos_s/*", "package.*"))
+    plan = perturbed_plan(tmp_path, perturbation, axes=PACKAGED, **PRICED)
+    assert {*names, "package.unit_area"} <= {*plan.contents.varied}
+    frame = rows(plan)
+    for name in names:
+        told = frame.filter(pl.col("parameter") == name).sort(engine_column(name))
+        assert told.height == 2
+        for value, cost in told.select(engine_column(name), "package_cost_usd").iter_rows():
+            unit = " usd" if name.endswith("price") else ""
+            axes = {**PACKAGED, name: f"{value!r}{unit}"}
+            one = rows(make_plan(write(tmp_path / "one", axes=axes, **PRICED)))
+            assert one["package_cost_usd"][0] == pytest.approx(cost, rel=1e-12)
+    found = elasticities(frame.with_columns(_best="package_cost_usd"), plan.contents.varied)
+    elasticity = dict(found.select("parameter", "elasticity").iter_rows())
+    assert -0.1 < elasticity["assembly/cowos_s/alignment_yield"] < 0.0 < elasticity["assembly/cowos_s/package_price"]
 
 
 # ---- draws

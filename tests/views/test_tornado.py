@@ -89,13 +89,28 @@ def test_a_price_depends_on_prices() -> None:
     assert not any("efficiency" in bar.parameter for bar in price.bars)
 
 
+def test_a_package_moves_with_what_it_is_made_of() -> None:
+    """Prices and yields of the library by their paths, of the selected node, and parameters of the design."""
+    plan = sweeper.plan("chiplet_count")
+    cost = tornado(plan, 0, "package_cost_usd")
+    bars = {bar.parameter: bar for bar in cost.bars}
+    assert {"node.wafer_price", "assembly/cowos_s/package_price", "package.silicon_area"} <= {*bars}
+    assert not {"node.price_diameter", "wafer/wafer_300/diameter"} & {*bars, *cost.idle}
+    metal = bars["assembly/cowos_s/alignment_yield"]
+    lost = 1.0 - metal.value
+    assert (metal.low, metal.high) == pytest.approx((1.0 - lost / 0.8, 1.0 - lost / 1.2), rel=1e-12)
+    for name in ("assembly/cowos_s/alignment_yield", "assembly/cowos_s/package_price", "package.silicon_area"):
+        for number, usd in ((bars[name].low, bars[name].at_low), (bars[name].high, bars[name].at_high)):
+            written = sweeper.plan("chiplet_count", settings=[f"{name}={number!r} {bars[name].unit}".strip()])
+            assert written.points([0], ["package_cost_usd"])["package_cost_usd"][0] == pytest.approx(usd, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("study", "point", "metric", "message"),
     [
         ("dse80", 0, None, "point 0 of dse80 cannot run: memory_capacity"),
         (STUDY, POINT, "utilization", "unknown metric of the study 'utilization'"),
         ("node_scaling", 0, None, "ask sweeper sensitivity"),
-        ("known_good_die", 0, "package_cost_usd", "sweeper cost tells"),
     ],
 )
 def test_what_has_no_tornado_is_refused(study: str, point: int, metric: str | None, message: str) -> None:

@@ -19,7 +19,7 @@ from sweeper.library.entries import Value
 from sweeper.reading.definitions import Definitions
 from sweeper.reading.expressions import Expression
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import engine_column, role_columns
+from sweeper.words.columns import engine_column, numeric, role_columns
 from sweeper.words.numbers import NUMBERS
 
 SELECTABLE = ("node", "wafer", "assembly", "test", "interface", "part")
@@ -90,6 +90,18 @@ class PackageDesign:
     """Whether the memory of the accelerator is in the package, so that its price is too."""
 
     @cached_property
+    def used(self) -> frozenset[str]:
+        """Parameters and columns of the study on which any of its numbers depends."""
+        return frozenset[str]().union(*(self.symbols(cell) for cell in self.cells if isinstance(cell, Expression)))
+
+    @cached_property
+    def numbers(self) -> dict[str, Attribute]:
+        """Its own numbers by the names under which a study replaces them: parameters, and paths of the library's."""
+        names = (*(f"package.{name}" for name in self.parameters), *self.quoted)
+        found = {name: numeric(name) for name in names}
+        return {name: attribute for name, attribute in found.items() if attribute is not None}
+
+    @cached_property
     def quoted(self) -> dict[str, Quoted]:
         """Numbers of the library that the design uses, by kind, entry and name."""
         return {cell.key: cell for cell in self.cells if isinstance(cell, Quoted)}
@@ -98,8 +110,7 @@ class PackageDesign:
         """Whether a number depends on what fills a role in the study; what a generated chip tells, on its template."""
         if role == "template" and self.made:
             return True
-        columns = role_columns(role).keys()
-        return any(columns & self.symbols(cell) for cell in self.cells if isinstance(cell, Expression))
+        return bool(role_columns(role).keys() & self.used)
 
     @cached_property
     def bought(self) -> tuple[bool, ...]:

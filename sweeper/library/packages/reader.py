@@ -89,8 +89,7 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
 
 def _check_read(design: PackageDesign, entry: Entry) -> None:
     """Raise SpecError for parameters of a design on which none of its numbers depends."""
-    used = frozenset[str]().union(*(design.symbols(cell) for cell in design.cells if isinstance(cell, Expression)))
-    silent = sorted(entry.values.keys() - used)
+    silent = sorted(entry.values.keys() - design.used)
     if silent:
         raise SpecError([entry.node.problem(f"no die and no link reads the parameters {', '.join(silent)}")])
 

@@ -1,6 +1,7 @@
 """Objectives and constraints that nobody can know: they read a number that an entry of the library does not give."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -100,13 +101,14 @@ def _unpriced(grid: Grid, program: Program, goal: str) -> Iterator[str]:
 
 
 def by_value(grid: Grid, column: InputColumn) -> Mapping[str, float]:
-    """Values of an input that depends on one column at most, by what that column says."""
+    """Values of an input, by what the columns say on which it depends."""
     if not column.needs:
         (selector,) = [name for name in sorted(column.made_of) if name in ROLES][:1] or [column.name]
         labels = [str(value) for value in values_of(grid, selector)[:1]] if selector in ROLES else ["the study"]
         return dict(zip(labels, column.build({}, 1).tolist(), strict=False))
-    (selector,) = column.needs
-    given = grid.columns[selector]
-    codes = np.arange(float(len(given.values)))
-    values = column.build({selector: codes if isinstance(given.values[0], str) else given.numbers}, len(codes))
-    return dict(zip(map(str, given.values), values.tolist(), strict=True))
+    given = {name: grid.columns[name] for name in sorted(column.needs)}
+    each = [np.arange(float(len(g.values))) if isinstance(g.values[0], str) else g.numbers for g in given.values()]
+    every = [part.reshape(-1) for part in np.meshgrid(*each, indexing="ij")]
+    values = column.build(dict(zip(given, every, strict=True)), len(every[0]))
+    told = (", ".join(map(str, said)) for said in product(*(g.values for g in given.values())))
+    return dict(zip(told, values.tolist(), strict=True))

@@ -18,10 +18,9 @@ from sweeper.engine.space import Grid
 from sweeper.planning.columns import Columns
 from sweeper.planning.design_search import BATCH, UNFIT, DesignSearch
 from sweeper.planning.schema import NAMES, field
-from sweeper.planning.sensitivity.parameters import drawn, within
+from sweeper.planning.sensitivity.parameters import attribute_of, drawn, scaled, within
 from sweeper.study.study import Study
 from sweeper.words.columns import engine_column
-from sweeper.words.system import OVERRIDES
 
 DESIGNS = 12
 """Designs from which a search for other values begins: the best, and others as good that lie far from it."""
@@ -59,9 +58,10 @@ def perturbed_fields(metrics: Sequence[pa.Field]) -> list[pa.Field]:
 
 def varied_fields(names: Sequence[str]) -> list[pa.Field]:
     """The numbers that are varied, with the values that they have in a row."""
+    numbers = {name: attribute_of(name) for name in names}
     return [
-        field(engine_column(name), pa.float64(), OVERRIDES[name].unit, f"{OVERRIDES[name].about}; varied", "parameter")
-        for name in names
+        field(engine_column(name), pa.float64(), each.unit, f"{each.about}; varied", "parameter")
+        for name, each in numbers.items()
     ]
 
 
@@ -104,7 +104,8 @@ class Combination:
         found = np.tile(base, (len(self.scenarios), 1, 1))
         for row, scenario in zip(found, self.scenarios, strict=True):
             if scenario.parameter:
-                row[:, self.names.index(scenario.parameter)] *= scenario.factor
+                place = self.names.index(scenario.parameter)
+                row[:, place] = scaled(scenario.parameter, row[:, place], scenario.factor)
         draws = np.array([scenario.draw for scenario in self.scenarios])
         at = np.flatnonzero(draws)
         if len(at):

@@ -1,8 +1,8 @@
 """What `sweeper sensitivity` answers: which number buys most, whether a step of an axis is a gain or noise, and what a
 design costs that is made before the numbers are known.
 
-Elasticities are those of the best objective: by how many percent it changes where a number changes by one, with the
-design found again.
+Elasticities are those of the best objective: by how many percent it changes where a number grows by one, or what a
+yield lacks to 1 shrinks by one, with the design found again.
 """
 
 import math
@@ -16,6 +16,7 @@ import polars as pl
 from sweeper.engine.space import Axis, Grid
 from sweeper.inputs.numbers import values_of
 from sweeper.planning.plan import Plan
+from sweeper.planning.sensitivity.parameters import lacks
 from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST
 from sweeper.views.analysis import Frame
 from sweeper.views.uncertainty import rank_correlations
@@ -149,21 +150,22 @@ def elasticities(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Elasticity of the column `_best` to every number in every combination: `combination`, `parameter`, `elasticity`.
 
     It is the difference of logarithms between a step more and a step less, or to the value itself where one of these
-    cannot run or is not possible.
+    cannot run or is not possible; of yields, to the inverse of what they lack to 1.
     """
     nominal = _nominal(rows)
     parts = []
     for name in names:
         column = engine_column(name)
         told = pl.concat([nominal, rows.filter(pl.col("parameter") == name)], how="vertical")
-        told = told.filter(pl.col("_best").is_not_null() & (pl.col("_best") > 0.0) & (pl.col(column) > 0.0))
+        told = told.with_columns(_number=1.0 / (1.0 - pl.col(column)) if lacks(name) else pl.col(column))
+        told = told.filter(pl.col("_best").is_not_null() & (pl.col("_best") > 0.0) & (pl.col("_number") > 0.0))
         ends = told.group_by("combination").agg(
             *(pl.col(of).sort_by(column).get(end).log().alias(f"{of}_{end}")
-              for of in ("_best", column) for end in (0, -1)),
+              for of in ("_best", "_number") for end in (0, -1)),
             parameter=pl.lit(name),
             known=(pl.col("parameter") == name).any(),
         )  # fmt: skip
-        change = (pl.col("_best_-1") - pl.col("_best_0")) / (pl.col(f"{column}_-1") - pl.col(f"{column}_0"))
+        change = (pl.col("_best_-1") - pl.col("_best_0")) / (pl.col("_number_-1") - pl.col("_number_0"))
         parts.append(ends.filter("known").select("combination", "parameter", elasticity=change))
     found = pl.concat(parts) if parts else pl.DataFrame(schema={"parameter": pl.String, "elasticity": pl.Float64})
     return found.filter(pl.col("elasticity").is_finite())

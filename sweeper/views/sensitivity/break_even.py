@@ -15,11 +15,11 @@ import polars as pl
 
 from sweeper.engine.space import Grid
 from sweeper.planning.plan import Plan
+from sweeper.planning.sensitivity.parameters import attribute_of
 from sweeper.views.analysis import Frame
 from sweeper.views.sensitivity.answer import box_name, shown
 from sweeper.views.text import aligned
 from sweeper.words.columns import engine_column
-from sweeper.words.system import OVERRIDES
 
 EQUAL, ALIKE = 1e-9, 0.005
 """Parts by which objectives may differ that are called equal, and those of designs that are searched for: searches end
@@ -90,7 +90,7 @@ def break_evens(plan: Plan, frame: Frame, axis: str) -> BreakEvens:
         plan.name,
         objective.column,
         number,
-        OVERRIDES[number].unit,
+        attribute_of(number).unit,
         axis,
         perturbation.factors,
         alike,

@@ -1,4 +1,5 @@
-"""What one point depends on: each number that it reads made less and more alone, the point staying as it is.
+"""What one point depends on: each number that it reads made less and more alone, the point staying as it is; of yields,
+what they lack to 1.
 
 Unlike `sweeper sensitivity`, which finds the best design again for every value, this asks what is measured wrongly, or
 promised, in one system that is given.
@@ -20,14 +21,22 @@ from sweeper.library.uncertain import DRAW
 from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
-from sweeper.planning.sensitivity.parameters import has_own, is_fixed, within
+from sweeper.planning.sensitivity.parameters import (
+    attribute_of,
+    has_own,
+    is_fixed,
+    is_standard,
+    numbers_in,
+    scaled,
+    within,
+)
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.lineage import coordinates
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure, three_digits
 from sweeper.views.text import aligned, show
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import engine_column
-from sweeper.words.system import NUMERIC
+from sweeper.words.columns import input_column
+from sweeper.words.numbers import NUMBERS
 
 MOST = 25
 """Numbers that the text and the picture show."""
@@ -78,10 +87,10 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     """Vary every number that a metric of a point reads, alone, by a part of its value either way.
 
     `metric` is a column of the study, its first objective or else the first usual one if not given. Whole numbers,
-    choices, tables and voltages of a standard are not varied; a role that stands in for another varies with it. Raises
-    UsageFault for a metric that the study does not have, one that is no positive number at this point or that nothing
-    moves, a point that cannot run, and a study whose points have searched designs, NoSuchPoint for a number outside the
-    study.
+    choices, tables, voltages and sizes of a standard are not varied; a role that stands in for another varies with it.
+    Raises UsageFault for a metric that the study does not have, one that is no positive number at this point or that
+    nothing moves, a point that cannot run, and a study whose points have searched designs, NoSuchPoint for a number
+    outside the study.
 
     >>> import sweeper
     >>> found = tornado(sweeper.plan("table6_sn10"), 0)
@@ -102,7 +111,7 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     bars = [
         Bar(
             parameter,
-            NUMERIC[parameter].unit,
+            attribute_of(parameter).unit,
             float(own),
             float(lower[at]),
             float(higher[at]),
@@ -116,10 +125,7 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     column = next(field for field in plan.schema if field.name in (name, *(f"{name}_{band}" for band in BAND_SHARES)))
     idle = tuple(bar.parameter for bar in bars if bar.reach(value) <= SAME)
     if len(idle) == len(bars):
-        raise UsageFault(
-            f"no number of {plan.name} that is varied moves {name} at point {point_id}; numbers of dies, wafers and "
-            "assembly are not: sweeper cost tells what a package's cost hinges on"
-        )
+        raise UsageFault(f"no number of {plan.name} that is varied moves {name} at point {point_id}")
     moving = sorted((bar for bar in bars if bar.parameter not in idle), key=lambda bar: -bar.reach(value))
     return Tornado(plan.name, point_id, name, column.metadata[b"unit"].decode(), value, part,
                    tuple(moving), idle)  # fmt: skip
@@ -142,9 +148,9 @@ def _ends(part: float) -> tuple[float, float]:
 
 
 def _with(names: Sequence[str], base: np.ndarray, at: int, factor: float) -> np.ndarray:
-    """Values of all numbers with one of them multiplied, as far as it may be."""
+    """Values of all numbers with one of them made larger, as far as it may be."""
     changed = base.copy()
-    changed[at] = within(names[at : at + 1], base[at : at + 1] * factor)[0]
+    changed[at] = within(names[at : at + 1], scaled(names[at], base[at : at + 1], factor))[0]
     return changed
 
 
@@ -153,14 +159,15 @@ def _numbers(
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Numbers that have a positive value at a point, of the study or of an entry that fills a role, and the values."""
     structure = {key: str(point[key]) for key in STRUCTURE if key in point}
-    given = plan.columns.program(grid, structure, (metric, REASON)).inputs
+    program = plan.columns.program(grid, structure, (metric, REASON))
     names = tuple(
         name
-        for name, attribute in NUMERIC.items()
+        for name, attribute in (NUMBERS | numbers_in(plan.columns, grid)).items()
         if _is_measured(name, attribute)
         and has_own(grid, name)
-        and engine_column(name) in given
+        and input_column(name) in program.inputs
         and not is_fixed(plan.study.library, grid, name)
+        and not is_standard(name)
     )
     base = plan.columns.without_search(grid, names, np.array([number]))[0]
     known = np.flatnonzero(base > 0.0)
