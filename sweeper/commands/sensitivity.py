@@ -31,7 +31,7 @@ SEVERAL = 17
 )  # fmt: skip
 @click.option(
     "--only", multiple=True, metavar="PATTERN",
-    help="Numbers to vary, e.g. 'technology.*'; repeatable. All numbers of chips, memories and links if not given.",
+    help="Numbers to vary, e.g. 'technology.*'; repeatable. All of chips, memories, links and packages if not given.",
 )  # fmt: skip
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
 @executing
@@ -90,8 +90,9 @@ def tornado_command(
 ) -> None:
     """Show what one point depends on: each number that it reads 20 % less and more, alone, the point as it is.
 
-    Numbers are those of the chip, memory, links, model and study; whole numbers, choices and measured curves stay. What
-    the best design would be with another value says `sensitivity`.
+    Numbers are those of the chip, memory, links, package, model and study; whole numbers, choices and measured curves
+    stay. Of yields, what they lack to 1 is less and more. What the best design would be with another value says
+    `sensitivity`.
 
     \b
     Example: sweeper tornado table6_sn10 3 --figure tornado.svg

@@ -22,6 +22,7 @@ from sweeper.study.study import Study
 from sweeper.words.attributes import Attribute
 from sweeper.words.chips import SHARES, VOLTAGES
 from sweeper.words.columns import engine_column, input_column, numeric
+from sweeper.words.ranges import PARTS
 from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
 
 CHOSEN = frozenset(f"template.{share}" for share in SHARES)
@@ -73,10 +74,10 @@ def scaled(name: str, values: np.ndarray, factors: np.ndarray | float) -> np.nda
     return 1.0 - (1.0 - values) / factors if lacks(name) else values * factors
 
 
-def is_standard(name: str) -> bool:
-    """Whether a number is a size that a standard fixes."""
+def is_settled(name: str, attribute: Attribute) -> bool:
+    """Whether a number is a size that a standard fixes, or counts parts."""
     *path, number = name.split("/" if "/" in name else ".")
-    return bool(path) and number in STANDARD.get(path[0], ())
+    return attribute.limits == PARTS or (bool(path) and number in STANDARD.get(path[0], ()))
 
 
 def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -105,13 +106,13 @@ def varied(columns: Columns, grid: Grid, wanted: Sequence[str]) -> tuple[str, ..
         name
         for name, attribute in numbers_in(columns, grid).items()
         if any(fnmatchcase(name, pattern) for pattern in perturbation.only)
-        and not attribute.integer
         and name not in searched
         and (name not in CHOSEN or name in perturbation.only)
         and has_own(grid, name)
         and counts(name)
         and not is_fixed(columns.study.library, grid, name)
-        and not (is_standard(name) and not any(_intervals(columns.study.library, grid, name)))
+        and not attribute.integer
+        and not (is_settled(name, attribute) and not any(_intervals(columns.study.library, grid, name)))
     )
 
 

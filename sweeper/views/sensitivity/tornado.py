@@ -25,7 +25,7 @@ from sweeper.planning.sensitivity.parameters import (
     attribute_of,
     has_own,
     is_fixed,
-    is_standard,
+    is_settled,
     numbers_in,
     scaled,
     within,
@@ -167,7 +167,7 @@ def _numbers(
         and has_own(grid, name)
         and input_column(name) in program.inputs
         and not is_fixed(plan.study.library, grid, name)
-        and not is_standard(name)
+        and not is_settled(name, attribute)
     )
     base = plan.columns.without_search(grid, names, np.array([number]))[0]
     known = np.flatnonzero(base > 0.0)
