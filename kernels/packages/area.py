@@ -111,8 +111,9 @@ def stacked_area(die: Record, parts: Record) -> float:
 
 @compiled
 def cover(code: Record, die: Record, host: Record, area: float, parts: Record) -> None:
-    """Add the area of a die to what it covers of its host."""
+    """Add the area of a die to what it covers of its host, or takes inside of it."""
     if code.buried == 1:
+        parts.buried_area += die.count * area
         return
     count, margin = die.count, host.assembly_separation_mm / 2.0
     parts.plain_area += count * area

@@ -14,9 +14,13 @@ from sweeper.kernels.shared.price import CARBON, PRICE, ListedMemory, memory_pri
 
 @equation(
     Output("package_cost_usd", "usd", "cost of making one package that works"),
-    Output("package_silicon_usd", "usd", "of it: dies, before their yield"),
+    Output("package_silicon_usd", "usd", "of it: dies and their bumps, before their yield"),
     Output("package_defects_usd", "usd", "of it: faulty dies"),
-    Output("package_carrier_usd", "usd", "of it: interposer, substrate, bumps, and what fails of them and of assembly"),
+    Output(
+        "package_carrier_usd",
+        "usd",
+        "of it: interposer, substrate, their bumps, and what fails of it and of assembly",
+    ),
     Output("package_assembly_usd", "usd", "of it: assembly"),
     Output("package_test_usd", "usd", "of it: tests"),
     Output("package_wasted_usd", "usd", "of it: good dies lost in assembly"),

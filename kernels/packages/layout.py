@@ -280,6 +280,7 @@ STATUS = (
     "wafers_differ",
     "wiring_exceeded",
     "carrier_exceeds_assembly",
+    "buried_exceed_carrier",
     "power_density_exceeded",
     "blocks_exceed_die",
     "never_works",
@@ -305,6 +306,7 @@ PARTS = (
     "face_area",
     "back_area",
     "plain_area",
+    "buried_area",
     "bumped_area",
     "bumped_carriers",
     "core",
@@ -316,9 +318,9 @@ PARTS = (
 signals and edge (as negative slack) at the die; wires of those mounted on it that leave the unit; ends at it, those
 of them among equal dies, and ends at it and all that it carries. Its density of gates. Of those mounted on it:
 number, lead time of the latest, and those that the step places with its own yield; product of the yields of placing
-the others; product of their qualities; area with gaps on its face and back, and without gaps; area that gets bumps,
-of dies and of carriers; area of cores, and this times the ratio of gates to flip-flops; area of all cores that it
-carries, and their gates."""
+the others; product of their qualities; area with gaps on its face and back, and without gaps; area of those inside
+it; area that gets bumps, of dies and of carriers; area of cores, and this times the ratio of gates to flip-flops;
+area of all cores that it carries, and their gates."""
 
 
 def record(names: tuple[str, ...], kind: type = np.float64) -> np.dtype[np.void]:

@@ -22,6 +22,7 @@ from sweeper.kernels.packages.steps import joins_whole_wafer
     WAFERS_DIFFER,
     WIRING_EXCEEDED,
     CARRIER_EXCEEDS,
+    BURIED_EXCEED,
     POWER_EXCEEDED,
     BLOCKS_EXCEED,
     NEVER_WORKS,
@@ -150,6 +151,8 @@ def status_of(tree: Tree, unit: Unit, row: int, load: float, reached: bool) -> f
         return WIRING_EXCEEDED
     if parts.dies > 0.0 and 0.0 < die.assembly_largest_carrier_mm2 < result.area_mm2:
         return CARRIER_EXCEEDS
+    if parts.buried_area > result.area_mm2 * (1.0 + ROUNDING):
+        return BURIED_EXCEED
     if exceeds_power(unit, tree, row):
         return POWER_EXCEEDED
     if blocks_exceed(die, result.core_mm2) and made:

@@ -206,7 +206,7 @@ DIE = vocabulary(
     core_area=free("mm^2", "area without interfaces"),
     aspect_ratio=Attribute("", "width over height", 1.0, ASPECT),
     power=free("W", "power without links"),
-    voltage=free("V", "supply voltage", 0.8),
+    voltage=Attribute("V", "supply voltage", 0.8),
     area=Attribute("mm^2", "area, instead of what it would be", math.nan, column="given_area_mm2"),
     price=free("usd", "price of a bought die", math.nan, column="given_price_usd"),
     quality=Attribute("", "probability that the die works", math.nan, SHARE, column="given_quality"),

@@ -266,7 +266,7 @@ OWN: Mapping[str, Number] = {
     "core_area_mm2": maybe(0.0, 1.0, 120.0),
     "aspect_ratio": maybe(1.0, 0.5, 2.0),
     "power_W": maybe(0.0, 0.1, 50.0),
-    "voltage_V": maybe(0.0, 0.5, 1.2),
+    "voltage_V": between(0.5, 1.2),
     "given_area_mm2": given(1.0, 200.0),
     "given_price_usd": given(0.0, 200.0),
     "given_quality": given(0.8, 1.0),

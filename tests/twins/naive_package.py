@@ -682,6 +682,7 @@ def slack(package: Package, die: Values, children: Children, of: Found) -> None:
     of["reticle_slack_mm"] = max(min(x - width, y - height) for x, y in sides_of_field(die))
     of["wiring_slack"] = wiring(die, children)
     least = max_known(of["io_area_mm2"] + of["via_area_mm2"], of["pad_area_mm2"], of["stacked_area_mm2"])
+    inside = sum(child.count * child_of["area_mm2"] for child, child_of in children if child.buried)
     unstitched = of["seams"] > 0 and any(layer.stitching_yield == 0 for layer in die.stack)
     reasons = (
         ("die_exceeds_wafer", of["dies_per_wafer"] == 0 and math.isnan(die.given_price_usd)),
@@ -692,6 +693,7 @@ def slack(package: Package, die: Values, children: Children, of: Found) -> None:
         ("wafers_differ", unequal(package, die, children, of)),
         ("wiring_exceeded", of["wiring_slack"] < 0),
         ("carrier_exceeds_assembly", bool(children) and 0 < die.assembly_largest_carrier_mm2 < of["area_mm2"]),
+        ("buried_exceed_carrier", inside > of["area_mm2"] * (1 + 1e-9)),
         ("power_density_exceeded", too_hot(package, die, of)),
         ("blocks_exceed_die", math.isnan(die.given_price_usd) and too_many_blocks(die, of)),
     )

@@ -63,7 +63,8 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     definitions = body.read("definitions", read_definitions, symbols, SPACE_SYMBOLS, default=Definitions())
     defined = body.read("definitions", checks.mapping, "definitions", default={})
     values = definitions.added({name: np.array(value.number) for name, value in entry.values.items()})
-    reader = _Reader(Quotes(library), frozenset({*symbols, *defined}), values)
+    conventions = body.read("conventions", _conventions, default=())
+    reader = _Reader(Quotes(library), frozenset({*symbols, *defined}), values, frozenset(conventions))
     if "dies" not in body:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
     for number, node in enumerate(carriers_first(body.read("dies", checks.items, "dies", default=()))):
@@ -79,7 +80,6 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     for node in body.read("links", checks.items, "links", default=()):
         with problems.collecting():
             reader.add_link(node)
-    conventions = body.read("conventions", _conventions, default=())
     memory = body.read("memory", checks.choice, "memory", MEMORY, default=MEMORY[0])
     problems.raise_any()
     design = reader.design(entry, definitions, conventions, memory)
@@ -142,6 +142,7 @@ class _Reader:
     quotes: Quotes
     symbols: frozenset[str]
     values: Mapping[str, np.ndarray]
+    conventions: frozenset[str]
     dies: list[_Die] = field(default_factory=list)
     links: list[tuple[int, int, dict[str, Cell]]] = field(default_factory=list)
     ordered: dict[str, Node] = field(default_factory=dict)
@@ -159,7 +160,7 @@ class _Reader:
             holder = "a die" if name in names else "the outside"
             raise error(written["name"], f"{name!r} is already the name of {holder}")
         parent = -1
-        check_together(written)
+        check_together(written, self.conventions)
         for key in ("on", "count", "stack", "buried", "side", "placement_yield") if root else ():
             if key in written:
                 message = "the first die carries all the others: there is one, and it stands on nothing"

@@ -5,18 +5,22 @@ from collections.abc import Mapping
 from sweeper.library.packages.design import Cell
 from sweeper.reading import checks
 
+SHARES = ("memory_share", "logic_share", "analog_share")
+"""Keys of a die that say what its core is made of."""
+ROUNDING = 1e-9
+
 UNREAD = {
     "core_area": ("part", "die_area", "area"),
     "die_area": ("part", "area"),
     "finish_price": ("part", "price"),
-    "reticle_share": ("part", "price"),
     "power": ("total_power",),
     "harvest_unit_area": ("part",),
     "harvest_units": ("part",),
     "harvest_spares": ("part",),
 }
 """Keys of a die that nothing reads where it has others."""
-
+DESIGNING = ("reticle_share", *SHARES)
+"""Keys of a die that its design alone reads: what is bought has none, but by the convention `bought_dies_designed`."""
 
 NEEDED = {
     "harvest_unit_area": "harvest_units",
@@ -27,9 +31,10 @@ NEEDED = {
 """Keys of a die that nothing reads without another one."""
 
 
-def check_together(written: checks.Fields) -> None:
+def check_together(written: checks.Fields, conventions: frozenset[str]) -> None:
     """Note keys of a die of which one is not read beside another one, or without it."""
-    for key, others in UNREAD.items():
+    bought = () if "bought_dies_designed" in conventions else ("part", "price")
+    for key, others in (UNREAD | dict.fromkeys(DESIGNING, bought)).items():
         for other in others:
             if key in written and other in written:
                 message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
@@ -37,11 +42,6 @@ def check_together(written: checks.Fields) -> None:
     for key, other in NEEDED.items():
         if key in written and other not in written:
             written.problems.append(written[key].problem(f"{key} needs {other}"))
-
-
-SHARES = ("memory_share", "logic_share", "analog_share")
-"""Keys of a die that say what its core is made of."""
-ROUNDING = 1e-9
 
 
 def check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
