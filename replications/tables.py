@@ -76,6 +76,7 @@ _ONE = frozenset(
         "critical_levels",
         "stitching_yield",
         "active",
+        "equal_parts",
     }
 )
 

@@ -43,14 +43,16 @@ DIE_OWN = (
     "given_outline_mm2",
     "given_placement_yield",
     "given_lead_time_s",
+    "equal_parts",
     "impossible",
 )
 """Numbers of a die itself. `given_*` are NaN unless they replace what would be computed (a black box); `quantity` is
 the number of such dies over which their design and masks are spread; `design_usd` a fixed part of that design;
 `finish_usd_per_mm2` what is added per area to the die before it is tested, such as bumps of a carrier.
 `given_outline_mm2` is the area of a die whose core is what its interfaces leave; `given_placement_yield` that of
-placing this kind of die, whatever the step is used to. `impossible` is 1 where a number that is asked of the die, or of
-links from it, cannot be."""
+placing this kind of die, whatever the step is used to. `equal_parts` is how many of the parts that the die repeats,
+such as the fields of a wafer that is one die, share the design of the chip around its modules. `impossible` is 1 where
+a number that is asked of the die, or of links from it, cannot be."""
 
 DIE_WAFER = (
     "wafer_diameter_mm",

@@ -125,7 +125,7 @@ def make_die(unit: Unit, layers: np.ndarray) -> tuple[float, float, float]:
         good *= layer_yield(unit, layer)
         design += die.reticle_share * layer.mask_set_usd * field_count
         design += modules * layer.design_price_usd_per_mm2
-        design += result.area_mm2 * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
+        design += result.area_mm2 / die.equal_parts * layer.chip_design_price_usd_per_mm2 + layer.chip_fixed_price_usd
         carbon += layer.carbon_kg_per_mm2 * share
         energy += layer.fab_energy_J_per_mm2 * share
         cycle += layer.cycle_time_s

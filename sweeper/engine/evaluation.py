@@ -1,8 +1,8 @@
 """Columns of a program over a domain: stages run in order, each over the combinations that it depends on."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,6 +22,9 @@ def input_values(program: Program, column: InputColumn, domain: Domain, where: C
     for name in column.needs:
         position = next(i for i, factor in enumerate(domain) if name in factor.codes)
         entries = program.values[name][domain[position].codes[name][where.rows[position]]]
+        if len(entries) == where.count:
+            values[name] = entries
+            continue
         shape = [1] * len(where.sizes)
         shape[position] = where.sizes[position]
         values[name] = np.ascontiguousarray(np.broadcast_to(entries.reshape(shape), where.sizes)).reshape(-1)
@@ -33,6 +36,18 @@ FEW = 128
 exchange has, on which the layers of a transformer depend."""
 MOST = 0.6
 """Share of the points from which on evaluating all of them takes no longer than finding each one's inputs."""
+
+
+ENOUGH = 0.95
+"""The same share where what is left takes long: beyond it the equations of a search are evaluated for all designs."""
+
+
+@dataclass(frozen=True)
+class Late:
+    """Columns that matter only at some points, which the other wanted columns tell."""
+
+    columns: frozenset[str]
+    matter: Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 
 def largest_B(program: Program, domain: Domain) -> int:
@@ -71,6 +86,7 @@ class Evaluation:
         self._likes: dict[str, np.ndarray] = {}
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
+        self._stages_of: dict[tuple[str, ...], frozenset[int]] = {}
         if changing:
             for stage in program.stages:
                 if not stage.needs & self._changing:
@@ -82,6 +98,14 @@ class Evaluation:
         self._count = len(points)
         self._at_points.clear()
         self._indices = {key: index for key, index in self._indices.items() if key[0] is not None}
+
+    def release(self) -> None:
+        """Want all points of the domain again."""
+        if self._listed is not None:
+            self._listed = None
+            self._count = math.prod(factor.size for factor in self.domain)
+            self._at_points.clear()
+            self._indices = {key: index for key, index in self._indices.items() if key[0] is not None}
 
     def distinct(self, needs: frozenset[str]) -> Combinations:
         """Distinct combinations of some columns over the domain."""
@@ -170,19 +194,33 @@ class Evaluation:
         """Evaluate what depends on the changing columns, now with these values or other entries, and nothing else."""
         if values:
             self.program = replace(self.program, values={**self.program.values, **values})
+        self.forget()
+        for stage in self.changing_stages:
+            self.run(stage)
+
+    def forget(self) -> None:
+        """Forget what depends on the changing columns."""
         for known in (self.columns, self._at_points, self._likes):
             for name in self._stale.intersection(known):
                 del known[name]
         for key in [key for key in self._indices if key[1][1] >= 0 and key[1][0] & self._changing]:
             del self._indices[key]
-        for stage in self.program.stages:
-            if stage.needs & self._changing:
-                self.run(stage)
+
+    @cached_property
+    def changing_stages(self) -> tuple[Stage, ...]:
+        """Stages that depend on the changing columns."""
+        return tuple(stage for stage in self.program.stages if stage.needs & self._changing)
 
     @cached_property
     def _stale(self) -> frozenset[str]:
         """What depends on the changing columns."""
         return frozenset(name for name, (needs, _) in self.program.origins.items() if needs & self._changing)
+
+    def stages_of(self, names: tuple[str, ...]) -> frozenset[int]:
+        """Numbers of the stages that some columns need."""
+        if names not in self._stages_of:
+            self._stages_of[names] = self.program.stages_of(names)
+        return self._stages_of[names]
 
     def has(self, stage: Stage) -> bool:
         """Whether what a stage has computed is here."""
@@ -294,6 +332,35 @@ def evaluate(evaluation: Evaluation, wanted: Iterable[str]) -> dict[str, np.ndar
     for stage in evaluation.program.stages:
         evaluation.run(stage)
     return {name: evaluation.at_points(name) for name in wanted}
+
+
+def evaluate_again(evaluation: Evaluation, wanted: Sequence[str], late: Late | None) -> dict[str, np.ndarray]:
+    """Wanted columns at every point, what depends on the changing columns anew; those that are late are NaN where they
+    do not matter."""
+    if late is None:
+        evaluation.renew()
+        return {name: evaluation.at_points(name) for name in wanted}
+    early = tuple(name for name in wanted if name not in late.columns)
+    first = evaluation.stages_of(early)
+    evaluation.release()
+    evaluation.forget()
+    for stage in evaluation.changing_stages:
+        if stage.number in first:
+            evaluation.run(stage)
+    found = {name: evaluation.at_points(name) for name in early}
+    matters = late.matter(found)
+    points = np.flatnonzero(matters)
+    some = len(points) < ENOUGH * len(matters)
+    if some:
+        evaluation.restrict(points)
+    for stage in evaluation.changing_stages if len(points) else ():
+        if stage.number not in first:
+            evaluation.run(stage)
+    for name in (name for name in wanted if name in late.columns):
+        found[name] = np.full(len(matters), np.nan) if some else evaluation.at_points(name)
+        if some and len(points):
+            found[name][points] = evaluation.at_points(name)
+    return found
 
 
 def evaluate_feasible(

@@ -119,7 +119,11 @@ class Program:
     @cached_property
     def feasibility(self) -> frozenset[int]:
         """Numbers of the stages that decide whether a point can run."""
-        needed, columns = set(), {"infeasible_reason"}
+        return self.stages_of(("infeasible_reason",))
+
+    def stages_of(self, names: Iterable[str]) -> frozenset[int]:
+        """Numbers of the stages that some columns need."""
+        needed, columns = set(), {*names}
         for stage in reversed(self.stages):
             if columns.intersection(stage.fusion.kept):
                 needed.add(stage.number)

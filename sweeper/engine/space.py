@@ -21,6 +21,10 @@ FACTORS = 4096
 """Factors that a grid remembers."""
 
 
+LARGE_B = 1 << 16
+"""Bytes from which on an array is large."""
+
+
 def room(shape: int | tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
     """An array to be written, in memory of Arrow's pool. NumPy gives large arrays back to the system and gets other
     pages for the next ones, which takes as long as writing them; the pool takes the same pages again.
@@ -28,7 +32,9 @@ def room(shape: int | tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
     >>> room((2, 3), np.int32).shape
     (2, 3)
     """
-    kind, count = np.dtype(kind), int(np.prod(shape))
+    kind, count = np.dtype(kind), shape if isinstance(shape, int) else math.prod(shape)
+    if count * kind.itemsize < LARGE_B:
+        return np.empty(shape, kind)
     found: np.ndarray = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
     return found.reshape(shape)
 

@@ -1,7 +1,7 @@
 """The tables of a package as columns of the engine: constants once, and what varies for every combination it needs."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -132,7 +132,7 @@ def package_columns(
         InputColumn(
             "package_values",
             NOTHING.union(*needs),
-            lambda values, n: evaluate_cells(design, varied, symbols, values, n),
+            cells_of(design, varied, symbols),
             "",
             "their values",
             array=True,
@@ -153,7 +153,8 @@ def base_of(
 ) -> np.ndarray:
     """Tables with the entries that do not vary; the others are NaN."""
     fixed = [cell if not columns else np.nan for cell, columns in zip(cells, needs, strict=True)]
-    return evaluate_cells(design, fixed, symbols, {}, 1)[0]
+    entries: np.ndarray = cells_of(design, fixed, symbols)({}, 1)[0]
+    return entries
 
 
 def impossible_numbers(design: PackageDesign, symbols: Mapping[str, InputColumn], values: Values) -> Iterator[str]:
@@ -192,20 +193,22 @@ def cell_symbols(design: PackageDesign, cell: Cell) -> frozenset[str]:
     return design.symbols(cell)
 
 
-def evaluate_cells(
-    design: PackageDesign, cells: Iterable[Cell], symbols: Mapping[str, InputColumn], values: Values, n: int
-) -> np.ndarray:
-    """Values [n, cell] for n combinations of what the cells need."""
-    cells = list(cells)
-    names = dict.fromkeys(name for cell in cells for name in cell_symbols(design, cell))
-    base = {name: symbols[name].build(values, n) for name in names}
-    base = design.definitions.added(base)
-    entries = np.empty((n, len(cells)))
-    for column, cell in enumerate(cells):
-        if isinstance(cell, Quoted):
-            entries[:, column] = cell.factor * base[cell.key]
-        elif isinstance(cell, Impossible):
-            entries[:, column] = np.any(np.broadcast_arrays(*(_fails(asked, base) for asked in cell.asked)), axis=0)
-        else:
-            entries[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
-    return entries
+def cells_of(
+    design: PackageDesign, cells: Sequence[Cell], symbols: Mapping[str, InputColumn]
+) -> Callable[[Values, int], np.ndarray]:
+    """What gives values [n, cell] for n combinations of what some cells need."""
+    names = list(dict.fromkeys(name for cell in cells for name in cell_symbols(design, cell)))
+
+    def evaluated(values: Values, n: int) -> np.ndarray:
+        base = design.definitions.added({name: symbols[name].build(values, n) for name in names})
+        entries = np.empty((n, len(cells)))
+        for column, cell in enumerate(cells):
+            if isinstance(cell, Quoted):
+                entries[:, column] = cell.factor * base[cell.key]
+            elif isinstance(cell, Impossible):
+                entries[:, column] = np.any(np.broadcast_arrays(*(_fails(asked, base) for asked in cell.asked)), axis=0)
+            else:
+                entries[:, column] = cell if isinstance(cell, float) else cell.evaluate(base)
+        return entries
+
+    return evaluated

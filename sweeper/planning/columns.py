@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sweeper.engine.evaluation import Evaluation, evaluate, evaluate_feasible, largest_B
+from sweeper.engine.evaluation import Evaluation, Late, evaluate, evaluate_again, evaluate_feasible, largest_B
 from sweeper.engine.program import InputColumn, Program, build_program
 from sweeper.engine.space import Domain, Factor, Grid
 from sweeper.inputs.amounts import impossible_amounts
@@ -240,15 +240,21 @@ class Columns:
         return trials
 
     def at_trials(
-        self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
+        self,
+        grid: Grid,
+        points: np.ndarray,
+        names: tuple[str, ...],
+        x: np.ndarray,
+        wanted: Sequence[str],
+        late: Late | None = None,
     ) -> dict[str, np.ndarray]:
-        """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns."""
+        """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns;
+        those that are late are NaN where they do not matter."""
         trials = self.trials(grid, names, x)
         columns = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, trials, tuple(wanted)):
-            evaluation.renew()
-            for name in wanted:
-                columns[name][rows] = evaluation.at_points(name)
+            for name, values in evaluate_again(evaluation, wanted, late).items():
+                columns[name][rows] = values
         return columns
 
     def _evaluations(

@@ -9,11 +9,12 @@ best of all is searched once more, from other random designs.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from sweeper.engine.evaluation import Late
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import DESCENT
 from sweeper.engine.search.differential import global_search
@@ -30,8 +31,19 @@ from sweeper.reading.expressions import Expression
 from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.output import Objective
 
-Evaluate = Callable[[np.ndarray, tuple[str, ...], np.ndarray, Sequence[str]], dict[str, np.ndarray]]
-"""Columns of points [n], each with a design: names of columns, and their values [n, name]."""
+
+class Evaluate(Protocol):
+    """Columns of points, each with a design: values [point, name] of continuous columns."""
+
+    def __call__(
+        self,
+        points: np.ndarray,
+        names: tuple[str, ...],
+        x: np.ndarray,
+        wanted: Sequence[str],
+        late: Late | None = None,
+    ) -> dict[str, np.ndarray]: ...
+
 
 FLOOR = 1e-4
 """Least share of a budget that a part gets."""
@@ -118,10 +130,17 @@ class DesignSearch:
         parts = [part for constraint in self.constraints for part in constraint.conjuncts()]
         return tuple((part, part.sides() if part.orders else None) for part in parts)
 
+    @cached_property
+    def _late(self) -> Late | None:
+        """Objectives that a score reads of designs alone that can run and keep to the constraints."""
+        read = {"infeasible_reason", *MEMORY}.union(*(constraint.symbols for constraint in self.constraints))
+        late = frozenset(objective.column for objective in self.objectives) - read
+        return Late(late, lambda values: judged(values, (), self.constraints) == 0.0) if late else None
+
     def scores(self, points: np.ndarray, x: np.ndarray, weights: Sequence[float]) -> np.ndarray:
         """Product of the objectives raised to their weights, which sum to 1; lower is better. Of designs that cannot
         run those that miss less memory, or a constraint by less, are better; all others are infinite."""
-        values = self.evaluate(points, self.names, x, self.wanted)
+        values = self.evaluate(points, self.names, x, self.wanted, self._late)
         whole = sum(weights)
         total = np.zeros(len(points))
         with np.errstate(invalid="ignore"):
@@ -129,7 +148,9 @@ class DesignSearch:
                 column = values[objective.column]
                 if weight > 0.0:
                     total += objective.sign * (weight / whole) * np.log(np.where(column == 0.0, LEAST, column))
-        reasons = judged(values, (objective.column for objective in self.objectives), self.constraints)
+        reasons = judged(values, (), self.constraints)
+        objectives = [objective.column for objective in self.objectives]
+        reasons = judged({**values, "infeasible_reason": reasons}, objectives)
         np.add(self.tried, counted(reasons[None], reason_names(self.constraints))[0], out=self.tried)
         missed = reasons >= FIRST_CONSTRAINT
         missing = np.where(missed, self._excess(values), len(self._constraints) + self._short(values, reasons))

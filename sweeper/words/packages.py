@@ -217,6 +217,7 @@ DIE = vocabulary(
     gate_flop_ratio=Attribute("", "gates per flip-flop", 1.0, EXPONENT),
     reticle_share=fraction("share of a mask set", 1.0),
     quantity=Attribute("", "dies that share a design", math.nan, VOLUME),
+    equal_parts=whole("equal parts that it repeats: the chip around the modules is designed for one", PARTS, 1.0),
     harvest_units=count("equal blocks", PARTS),
     harvest_unit_area=free("mm^2", "area of a block", column="harvest_unit_mm2"),
     harvest_spares=count("blocks that may be bad", PARTS),

@@ -285,6 +285,7 @@ OWN: Mapping[str, Number] = {
     "finish_usd_per_mm2": maybe(0.0, 1e-3, 0.01),
     "given_placement_yield": given(0.9, 1.0),
     "given_lead_time_s": given(1e5, 1e8),
+    "equal_parts": one_of(1.0, 1.0, 1.0, 84.0),
 }
 
 

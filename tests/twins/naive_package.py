@@ -599,7 +599,8 @@ def design(package: Package, die: Values, children: Children, of: Found) -> None
     # Fields by area share one mask set, however many they are.
     fields = 1 if package.conventions.fields_by_area else of["fields"]
     for layer in die.stack:
-        usd += core * layer.design_price_usd_per_mm2 + of["area_mm2"] * layer.chip_design_price_usd_per_mm2
+        usd += core * layer.design_price_usd_per_mm2
+        usd += of["area_mm2"] * layer.chip_design_price_usd_per_mm2 / die.equal_parts
         usd += layer.chip_fixed_price_usd + die.reticle_share * layer.mask_set_usd * fields
     if not (math.isnan(die.given_price_usd) or package.conventions.bought_dies_designed):
         # The price of a bought die pays for its design.

@@ -19,7 +19,7 @@ UNREAD = {
     "harvest_spares": ("part",),
 }
 """Keys of a die that nothing reads where it has others."""
-DESIGNING = ("reticle_share", *SHARES)
+DESIGNING = ("reticle_share", "equal_parts", *SHARES)
 """Keys of a die that its design alone reads: what is bought has none, but by the convention `bought_dies_designed`."""
 
 NEEDED = {

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from sweeper.engine.evaluation import Late
 from sweeper.engine.search.evolution import EVOLUTION, NEARBY
 from sweeper.engine.search.racing import abreast
 from sweeper.engine.space import Grid
@@ -119,12 +120,17 @@ class Combination:
         return values
 
     def evaluate(
-        self, points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str]
+        self,
+        points: np.ndarray,
+        names: tuple[str, ...],
+        x: np.ndarray,
+        wanted: Sequence[str],
+        late: Late | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of points, each with a design."""
         trials = np.hstack([x, self.values_at(points)])
         return self.columns.at_trials(
-            self.grid, self.points[points % len(self.points)], (*names, *self.names), trials, wanted
+            self.grid, self.points[points % len(self.points)], (*names, *self.names), trials, wanted, late
         )
 
     def home(self, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
