@@ -99,8 +99,7 @@ class Evaluation:
         self._at_points.clear()
         self._indices = {key: index for key, index in self._indices.items() if key[0] is not None}
 
-    def release(self) -> None:
-        """Want all points of the domain again."""
+    def _release(self) -> None:
         if self._listed is not None:
             self._listed = None
             self._count = math.prod(factor.size for factor in self.domain)
@@ -199,7 +198,8 @@ class Evaluation:
             self.run(stage)
 
     def forget(self) -> None:
-        """Forget what depends on the changing columns."""
+        """Forget what depends on the changing columns, and want all points of the domain again."""
+        self._release()
         for known in (self.columns, self._at_points, self._likes):
             for name in self._stale.intersection(known):
                 del known[name]
@@ -342,7 +342,6 @@ def evaluate_again(evaluation: Evaluation, wanted: Sequence[str], late: Late | N
         return {name: evaluation.at_points(name) for name in wanted}
     early = tuple(name for name in wanted if name not in late.columns)
     first = evaluation.stages_of(early)
-    evaluation.release()
     evaluation.forget()
     for stage in evaluation.changing_stages:
         if stage.number in first:

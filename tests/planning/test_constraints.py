@@ -1,14 +1,19 @@
 """Constraints hold in every mode: a point that misses one counts as one that cannot run, with its own reason."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import sweeper
+from benchmarks.optimum import search_of
 from sweeper.errors import SpecError
+from tests.planning.test_optimize import plan_of
 
 AXES: dict[str, Any] = {
     "workload": "llama3_8b",
@@ -142,3 +147,24 @@ def test_they_stand_at_the_top_of_a_study() -> None:
     moved = {**study, "optimize": {**study["optimize"], "constraints": study.pop("constraints")}}
     with pytest.raises(SpecError, match="constraints"):
         sweeper.plan({**moved, "study": "moved"})
+
+
+def test_a_search_scores_the_same_without_times_that_do_not_matter(tmp_path: Path) -> None:
+    """Some designs cannot run, some miss the constraint, the others are scored by their time."""
+    ranges = {"template.chip_area": ["200 mm^2", "850 mm^2"]}
+    plan = plan_of(tmp_path, constraints=["template_chip_area_mm2 < 500"], optimize={"ranges": ranges})
+    (grid,), optimize = plan.grids, plan.study.optimize
+    assert optimize is not None
+    search = search_of(plan, 0)
+    designs = search.budgets.random(60, np.random.default_rng(0))
+    points = np.zeros(len(designs), np.int64)
+
+    def whole(points: np.ndarray, names: tuple[str, ...], x: np.ndarray, wanted: Sequence[str], late: object) -> Any:
+        assert late is not None
+        return plan.columns.at_trials(grid, points, names, x, wanted)
+
+    late = search.evaluate(points, search.names, designs, search.wanted, search._late)
+    assert 0 < np.isnan(late["iteration_time_s"]).sum() < len(designs)
+    found = search.scores(points, designs, (1.0,))
+    assert (found == replace(search, evaluate=whole).scores(points, designs, (1.0,))).all()
+    assert (found == search.scores(points, designs, (1.0,))).all()
