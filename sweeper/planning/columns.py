@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sweeper.engine.evaluation import Evaluation, Late, evaluate, evaluate_again, evaluate_feasible, largest_B
-from sweeper.engine.program import InputColumn, Program, build_program
+from sweeper.engine.program import InputColumn, Program, Values, build_program
 from sweeper.engine.space import Domain, Factor, Grid
 from sweeper.inputs.amounts import impossible_amounts
 from sweeper.inputs.families import families, family_of
@@ -117,11 +117,17 @@ class Columns:
         workload = self.study.workloads[structure["workload"]]
         for message in impossible_amounts(self.around(grid), workload, program.inputs):
             yield "workload", message
+        for message in self.impossible_package(grid, structure, program, {}):
+            yield "package", message
+
+    def impossible_package(
+        self, grid: Grid, structure: Mapping[str, str], program: Program, values: Values
+    ) -> Iterator[str]:
+        """What is wrong with numbers of a package, as far as values of what varies tell."""
         if "package_numbers" in program.inputs:
             design = self.study.packages[structure["package"]]
             symbols = package_symbols(self.around(grid), design, self.inputs(grid, _complete(structure)))
-            for message in impossible_numbers(design, symbols, {}):
-                yield "package", message
+            yield from impossible_numbers(design, symbols, values)
 
     def counted_twice(self, grid: Grid, structure: Mapping[str, str]) -> bool:
         """Whether a combination takes whole units from a partition twice: when they are allocated, and when placed."""

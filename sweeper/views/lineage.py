@@ -37,8 +37,8 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     """One object per column: `column`, `value`, `unit`, `about`, `kind`, `source`, `grade`, `reads`.
 
     Axis columns come first, then whose measurements stand behind the point, what the library gives, and the equations
-    in order of evaluation. Array columns
-    have a list as value. Raises IndexError for a number outside the study.
+    in order of evaluation; last, `impossible_number` if a number of the package is. Array columns have a list as value.
+    Raises IndexError for a number outside the study.
 
     >>> import sweeper
     >>> told = {each["column"]: each for each in explain(sweeper.plan("table6_sn10"), 0)}
@@ -66,6 +66,11 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
                 shown = (output.name, _plain(output.name, values[output.name][0]), output.unit, output.about)
                 grades = {grade for _, grade in lineage(program, output.name)[1]}
                 rows.append(_row(*shown, "equation", equation.source, grades, equation.inputs))
+    varying = {name: program.values[name][[code]] for name, code in codes.items() if name in program.values}
+    if faults := list(plan.columns.impossible_package(grid, structure, program, varying)):
+        rows.append(
+            _row("impossible_number", "; ".join(faults), "", "what of the package cannot be", "given", "", (), ())
+        )
     return rows
 
 

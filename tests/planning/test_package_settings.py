@@ -20,6 +20,7 @@ from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.design import PackageDesign
 from sweeper.library.packages.reader import read_package
 from sweeper.planning.plan import make_plan
+from sweeper.views.lineage import explain
 from tests.support.small_specs import write_files
 
 ASSEMBLIES = """\
@@ -367,6 +368,14 @@ own: {extends: base, source: s, parameters: {quality: 0.9, height: 2}, dies: [{n
     failed = rows.filter(~pl.col("feasible"))
     assert failed["infeasible_reason"].cast(pl.String).unique().to_list() == ["impossible_number"]
     assert not rows.filter("feasible")["package_cost_usd"].is_nan().any()
+    plan = make_plan(tmp_path / "study.yaml", [folder(tmp_path, packages)])
+    last = [explain(plan, int(point))[-1] for point in rows["point_id"]]
+    told = [row["value"] if row["column"] == "impossible_number" else "" for row in last]
+    assert [text == "" for text in told] == rows["feasible"].to_list()
+    assert (
+        "quality / 0.95 gives 1.04211 as quality of die cache of 'own'; it must be from 1e-12 to 1; "
+        "height gives 2.5 as stack of die cache of 'own'; it must be 0 or a whole number from 1 to 3"
+    ) in told
 
 
 def test_a_draw_may_be_impossible(tmp_path: Path) -> None:
