@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from typing import Any
 
-from sweeper.errors import brief
+from sweeper.errors import brief, listed
 from sweeper.reading.known_units import KNOWN
 from sweeper.reading.limits import possible
 from sweeper.words.attributes import Attribute
@@ -172,6 +172,13 @@ def _need(unit: str) -> str:
     return f"{named}, e.g. {example}" if example else named
 
 
+def _alike(unit: str) -> str:
+    """Other units of what a unit measures, for a message; empty if there are none."""
+    names = [line.partition(" ")[0] for line in _UNITS]
+    others = [name for name in names if unit and name != unit and _root(name)[1] == _root(unit)[1]]
+    return f"; also {listed(others)}" if others else ""
+
+
 def _bare(value: object, unit: str) -> QuantityError:
     return QuantityError(f"{brief(value)} needs a unit, e.g. {EXAMPLES.get(unit, unit)}")
 
@@ -196,7 +203,7 @@ def _convert(value: str, unit: str) -> float:
         number, unit_text = _split(value)
         factor, base = _root(unit_text)
     except QuantityError as fault:
-        raise QuantityError(f"{fault}; need {_need(unit)}") from None
+        raise QuantityError(f"{fault}; need {_need(unit)}{_alike(unit)}") from None
     if unit and not unit_text:
         raise _bare(value, unit)
     wanted_factor, wanted = _root(unit)
