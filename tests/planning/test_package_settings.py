@@ -354,15 +354,13 @@ def test_what_a_setting_makes_of_an_expression_must_be_possible(
 
 def test_what_some_values_make_impossible_is_infeasible(tmp_path: Path) -> None:
     packages = """\
-own: {extends: base, source: s, parameters: {quality: 0.9, height: 2}, dies: [{name: cache, on: board, part: stack,
-  count: stacks, quality: quality / 0.95, stack: height, stack_limit: 3}]}
+own: {extends: base, source: s, parameters: {good: 0.9, height: 2}, dies: [{name: cache, on: board, part: stack,
+  count: stacks, quality: good / 0.95, stack: height, stack_limit: 3}]}
 """
-    axes = (
-        "  package: own\n  package.stacks: [0, 1, 1.5]\n  package.quality: [0.9, 0.99]\n  package.height: [2, 2.5, 4]\n"
-    )
+    axes = "  package: own\n  package.stacks: [0, 1, 1.5]\n  package.good: [0.9, 0.99]\n  package.height: [2, 2.5, 4]\n"
     rows = studied(tmp_path, axes, packages)
     possible = (pl.col("package_stacks") == 0) | (
-        (pl.col("package_stacks") == 1) & (pl.col("package_quality") == 0.9) & (pl.col("package_height") == 2)
+        (pl.col("package_stacks") == 1) & (pl.col("package_good") == 0.9) & (pl.col("package_height") == 2)
     )
     assert rows.height == 18 and rows["feasible"].to_list() == rows.select(possible).to_series().to_list()
     failed = rows.filter(~pl.col("feasible"))
@@ -373,7 +371,7 @@ own: {extends: base, source: s, parameters: {quality: 0.9, height: 2}, dies: [{n
     told = [row["value"] if row["column"] == "impossible_number" else "" for row in last]
     assert [text == "" for text in told] == rows["feasible"].to_list()
     assert (
-        "quality / 0.95 gives 1.04211 as quality of die cache of 'own'; it must be from 1e-12 to 1; "
+        "good / 0.95 gives 1.04211 as quality of die cache of 'own'; it must be from 1e-12 to 1; "
         "height gives 2.5 as stack of die cache of 'own'; it must be 0 or a whole number from 1 to 3"
     ) in told
 
@@ -407,6 +405,20 @@ own: {{extends: base, source: s, dies: [{{name: cache, on: board, part: stack, s
 """
     with pytest.raises(SpecError, match="stack"):
         read(tmp_path, "own", packages)
+
+
+def test_a_variant_that_buys_a_die_need_not_take_back_what_it_was_made_of(tmp_path: Path) -> None:
+    row = f"{{name: made, on: board, {PROCESSES}, core_area: 9 mm^2, logic_share: 0.5%s}}"
+    bought = variant("  dies: [{name: made, price: 3 usd}]\n", "other", "bought")
+    packages = variant(f"  dies: [{row % ''}]\n") + bought
+    assert cost(tmp_path, "bought", packages) > cost(tmp_path, "base")
+    with pytest.raises(SpecError, match="nothing reads logic_share of a die that has price"):
+        read(tmp_path, "other", variant(f"  dies: [{row % ', price: 3 usd'}]\n"))
+
+
+def test_a_parameter_is_not_called_what_is_found_of_a_package(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="called package_quality, too"):
+        read(tmp_path, "other", variant("  parameters: {quality: 0.9}\n  dies: [{name: logic, quality: quality}]\n"))
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,23 @@ def test_a_package_moves_with_what_it_is_made_of() -> None:
             assert written.points([0], ["package_cost_usd"])["package_cost_usd"][0] == pytest.approx(usd, rel=1e-12)
 
 
+def test_a_node_that_is_selected_and_named_is_varied_apart() -> None:
+    """One package of the study has dies of the node by its name, the other one has them of the selected node."""
+    axes = {**SERVED["axes"], "chip_cost": "package", "package": ["a100", "chiplets"], "node": "n7"}
+    plan = sweeper.plan({**SERVED, "axes": axes, "override": ["package", "node"]})
+    assert not any("/" in bar.parameter for bar in tornado(plan, 0, "iteration_time_s").bars)
+    for point, own in enumerate(("node/n7/wafer_price", "node.wafer_price")):
+        bars = {bar.parameter for bar in tornado(plan, point, "package_cost_usd").bars}
+        assert {own} == bars & {"node/n7/wafer_price", "node.wafer_price"}
+
+
+def test_counts_of_dies_are_whole_whatever_they_are_called() -> None:
+    axes = {**SERVED["axes"], "chip_cost": "package", "package": "epyc_7742"}
+    found = tornado(sweeper.plan({**SERVED, "axes": axes}), 0, "package_cost_usd")
+    assert "package.dies" not in {bar.parameter for bar in found.bars} | {*found.idle}
+    assert "package.power" in {bar.parameter for bar in found.bars} | {*found.idle}
+
+
 @pytest.mark.parametrize(
     ("study", "point", "metric", "message"),
     [

@@ -7,8 +7,8 @@ the others for every combination of what they need.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,6 +50,10 @@ class Quoted:
     def key(self) -> str:
         """What tells it from other numbers of the library."""
         return f"{self.kind}/{self.entry}/{self.name}"
+
+
+LITTLE = 1e-3
+"""Part by which a number that is no count may change."""
 
 
 class Asked(NamedTuple):
@@ -97,9 +101,35 @@ class PackageDesign:
     @cached_property
     def numbers(self) -> dict[str, Attribute]:
         """Its own numbers by the names under which a study replaces them: parameters, and paths of the library's."""
-        names = (*(f"package.{name}" for name in self.parameters), *self.quoted)
-        found = {name: numeric(name) for name in names}
-        return {name: attribute for name, attribute in found.items() if attribute is not None}
+        own = {f"package.{name}": numeric(f"package.{name}") for name in self.parameters}
+        found = own | {name: numeric(name) for name in self.quoted}
+        whole = {f"package.{name}" for name in self.counted}
+        return {
+            name: replace(attribute, integer=True) if name in whole else attribute
+            for name, attribute in found.items()
+            if attribute is not None
+        }
+
+    @cached_property
+    def counted(self) -> frozenset[str]:
+        """Parameters that must be whole, since they, or multiples of them, are counts of dies or layers."""
+        asked = [each for cell in self.cells if isinstance(cell, Impossible) for each in cell.asked]
+        counts = [each for each in asked if each.limits.integer]
+        values = {name: np.array(value.number) for name, value in self.parameters.items()}
+        return frozenset(
+            name
+            for name, value in values.items()
+            if self._possible(counts, values) and not self._possible(counts, {**values, name: value * (1.0 + LITTLE)})
+        )
+
+    def _possible(self, asked: Iterable[Asked], values: Mapping[str, np.ndarray]) -> bool:
+        """Whether expressions of parameters alone give possible numbers."""
+        known = self.definitions.added(values)
+        return all(
+            each.limits.allows(float(np.ravel(each.expression.evaluate(known))[0]))
+            for each in asked
+            if each.expression.symbols <= known.keys()
+        )
 
     @cached_property
     def quoted(self) -> dict[str, Quoted]:

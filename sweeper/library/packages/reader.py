@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sweeper.errors import Problems, SpecError, unknown
+from sweeper.kernels.packages.equations import TOLD
 from sweeper.kernels.packages.layout import (
     CONVENTIONS,
     DIE_CODES,
@@ -35,7 +36,7 @@ from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node, error
 from sweeper.words.attributes import Attribute
-from sweeper.words.columns import number_default
+from sweeper.words.columns import engine_column, number_default
 from sweeper.words.packages import DIE, LINK_ROW, STACK_HEIGHT
 
 MEMORY = ("outside", "inside")
@@ -44,6 +45,8 @@ OUTSIDE = "outside"
 """Name of what lies around the package, for links."""
 
 MAX_STACK = 64
+TOLD_COLUMNS = frozenset(output.name for told in TOLD for output in told.outputs)
+"""Columns that equations write of a package."""
 
 _PROCESSES = ("wafer", "assembly", "test")
 _DIE_KEYS = (
@@ -64,6 +67,12 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
     defined = body.read("definitions", checks.mapping, "definitions", default={})
     values = definitions.added({name: np.array(value.number) for name, value in entry.values.items()})
     conventions = body.read("conventions", _conventions, default=())
+    for name in entry.values:
+        if engine_column(f"package.{name}") in TOLD_COLUMNS:
+            message = (
+                f"what is found of a package is called package_{name}, too: give the parameter {name} another name"
+            )
+            problems.append(entry.node.problem(message))
     reader = _Reader(Quotes(library), frozenset({*symbols, *defined}), values, frozenset(conventions))
     if "dies" not in body:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from sweeper.library.packages.design import Cell
 from sweeper.reading import checks
+from sweeper.reading.nodes import Node
 
 SHARES = ("memory_share", "logic_share", "analog_share")
 """Keys of a die that say what its core is made of."""
@@ -32,11 +33,12 @@ NEEDED = {
 
 
 def check_together(written: checks.Fields, conventions: frozenset[str]) -> None:
-    """Note keys of a die of which one is not read beside another one, or without it."""
+    """Note keys of a die of which one is not read beside another one, or without it. What a variant states takes the
+    place of what it does not read of the entry that it extends."""
     bought = () if "bought_dies_designed" in conventions else ("part", "price")
     for key, others in (UNREAD | dict.fromkeys(DESIGNING, bought)).items():
         for other in others:
-            if key in written and other in written:
+            if key in written and other in written and _entry(written[key]) == _entry(written[other]):
                 message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
                 written.problems.append(written[key].problem(message))
     for key, other in NEEDED.items():
@@ -53,3 +55,8 @@ def check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
             f"{', '.join(SHARES)} of a die add up to {whole:g}, at most 1 (logic_share is 1 where it is not given)"
         )
         written.problems.append(first.problem(message))
+
+
+def _entry(node: Node) -> str:
+    """Name of the entry in which something is written."""
+    return node.path.partition(".")[0]

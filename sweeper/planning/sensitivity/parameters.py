@@ -74,6 +74,16 @@ def scaled(name: str, values: np.ndarray, factors: np.ndarray | float) -> np.nda
     return 1.0 - (1.0 - values) / factors if lacks(name) else values * factors
 
 
+def amounts(name: str, value: float) -> float:
+    """What is made so many times larger of a number: itself, or the inverse of what it lacks to 1."""
+    return 1.0 / (1.0 - value) if lacks(name) else value
+
+
+def with_amounts(name: str, amount: float) -> float:
+    """The number of which so much is made larger."""
+    return 1.0 - 1.0 / amount if lacks(name) else amount
+
+
 def is_settled(name: str, attribute: Attribute) -> bool:
     """Whether a number is a size that a standard fixes, or counts parts."""
     *path, number = name.split("/" if "/" in name else ".")

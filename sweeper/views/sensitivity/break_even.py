@@ -15,7 +15,7 @@ import polars as pl
 
 from sweeper.engine.space import Grid
 from sweeper.planning.plan import Plan
-from sweeper.planning.sensitivity.parameters import attribute_of
+from sweeper.planning.sensitivity.parameters import amounts, attribute_of, with_amounts
 from sweeper.views.analysis import Frame
 from sweeper.views.sensitivity.answer import box_name, shown
 from sweeper.views.text import aligned
@@ -31,10 +31,11 @@ class BreakEven:
     """An option that is not the best in a combination of the other axes: its objective over that of the best (inverted
     where more is better, so always above 1), the number as it is, and as it must be for both to be equal.
 
-    Infinitely far behind is an option that cannot run. `needed` is interpolated between values tried around it on a
-    log-log line, or the first value at which it can run and is as good; NaN where none of the values tried suffices.
-    Between `low` and `high`, values tried, it is sure: beyond them the option is behind and ahead. `reached` is how far
-    it is behind at the best of them, below 1 where it wins. `curve` has all values tried.
+    Infinitely far behind is an option that cannot run. Of yields, what they lack to 1 is so many times less.
+    `needed` is interpolated between values tried around it on a log-log line, or the first value at which it can
+    run and is as good; NaN where none of the values tried suffices. Between `low` and `high`, values tried, it is
+    sure: beyond them the option is behind and ahead. `reached` is how far it is behind at the best of them, below 1
+    where it wins. `curve` has all values tried.
     """
 
     box: str
@@ -85,7 +86,9 @@ def break_evens(plan: Plan, frame: Frame, axis: str) -> BreakEvens:
         for place, described in enumerate(grid.axes[: grid.swept]):
             if described.name == axis:
                 for contest in _contests(grid, place, rows):
-                    found += _options(box_name(plan, grid, at), grid, place, contest, objective.sign, alike, told)
+                    found += _options(
+                        box_name(plan, grid, at), grid, place, contest, objective.sign, alike, told, number
+                    )
     return BreakEvens(
         plan.name,
         objective.column,
@@ -121,7 +124,7 @@ def _contests(grid: Grid, place: int, rows: pl.DataFrame) -> Iterator[Contest]:
 
 
 def _options(
-    box: str, grid: Grid, place: int, contest: Contest, sign: float, alike: float, told: Counter[str]
+    box: str, grid: Grid, place: int, contest: Contest, sign: float, alike: float, told: Counter[str], number: str
 ) -> Iterator[BreakEven]:
     """Options that are behind; others are counted."""
     able = [digits for digits, curve in contest.items() if curve[0][1] is not None]
@@ -147,6 +150,8 @@ def _options(
             told["equal" if behind <= 1.0 + alike else "unmoved"] += 1
             continue
         curve = sorted({(x, _behind(y, target, sign)) for x, y in [(value, now), *tried]})
+        even = crossing([(amounts(number, x), y) for x, y in curve], amounts(number, value), alike)
+        needed, low, high = (with_amounts(number, each) for each in even)
         yield BreakEven(
             box,
             context,
@@ -154,7 +159,9 @@ def _options(
             shown(described.rows[winner[place]], described),
             behind,
             value,
-            *crossing(curve, value, alike),
+            needed,
+            low,
+            high,
             min(y for _, y in curve),
             tuple(curve),
         )
@@ -208,7 +215,7 @@ def text(answer: BreakEvens) -> str:
         behind = f"{each.behind:.4g}" if math.isfinite(each.behind) else "cannot run"
         nearest = f"{each.reached:.4g} times behind" if math.isfinite(each.reached) else "cannot run"
         needed = say(each.needed) if known else f"not reached: {nearest} at best"
-        factor = f"{each.needed / each.value:.4g}" if known else ""
+        factor = f"{amounts(answer.number, each.needed) / amounts(answer.number, each.value):.4g}" if known else ""
         between = f"{say(each.low)} - {say(each.high)}" if known else ""
         tried = f"{say(each.curve[0][0])} - {say(each.curve[-1][0])}"
         named = (each.box, each.combination, each.option, behind, each.best)

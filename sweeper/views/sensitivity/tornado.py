@@ -27,6 +27,7 @@ from sweeper.planning.sensitivity.parameters import (
     is_fixed,
     is_settled,
     numbers_in,
+    reads,
     scaled,
     within,
 )
@@ -37,6 +38,7 @@ from sweeper.views.text import aligned, show
 from sweeper.words.attributes import Attribute
 from sweeper.words.columns import input_column
 from sweeper.words.numbers import NUMBERS
+from sweeper.words.system import OVERRIDES
 
 MOST = 25
 """Numbers that the text and the picture show."""
@@ -103,7 +105,14 @@ def tornado(plan: Plan, point_id: int, metric: str | None = None, part: float = 
     grid, point = plan.grid_of(point_id), coordinates(plan, point_id)
     names, base = _numbers(plan, grid, point, point_id - grid.offset, name)
     tried = np.vstack([base, *(_with(names, base, at, factor) for at in range(len(names)) for factor in _ends(part))])
-    values, reasons = _metric_at(plan, point, names, tried, name)
+    values, reasons = np.empty(len(tried)), [""] * len(tried)
+    # A study gives a number by the name of its role, or by its path: not by both.
+    for paths in (True, False):
+        its = [at for at, each in enumerate(names) if ("/" in each) is paths]
+        rows = [0, *(row for at in its for row in (2 * at + 1, 2 * at + 2))]
+        values[rows], told = _metric_at(plan, point, tuple(names[at] for at in its), tried[np.ix_(rows, its)], name)
+        for row, reason in zip(rows, told, strict=True):
+            reasons[row] = reason
     if math.isnan(values[0]) or values[0] <= 0.0:
         why = f"cannot run: {reasons[0]}" if reasons[0] else f"has no tornado: {name} is {show(float(values[0]))}"
         raise UsageFault(f"point {point_id} of {plan.name} {why}")
@@ -160,12 +169,14 @@ def _numbers(
     """Numbers that have a positive value at a point, of the study or of an entry that fills a role, and the values."""
     structure = {key: str(point[key]) for key in STRUCTURE if key in point}
     program = plan.columns.program(grid, structure, (metric, REASON))
+    packaged = numbers_in(plan.columns, grid).keys() - OVERRIDES.keys()
     names = tuple(
         name
         for name, attribute in (NUMBERS | numbers_in(plan.columns, grid)).items()
         if _is_measured(name, attribute)
         and has_own(grid, name)
         and input_column(name) in program.inputs
+        and (name not in packaged or reads(plan.columns, structure, program, name))
         and not is_fixed(plan.study.library, grid, name)
         and not is_settled(name, attribute)
     )
