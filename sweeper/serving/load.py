@@ -30,12 +30,12 @@ class Seen:
 class Load:
     """What came of some requests.
 
-    `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of the
-    others that met the limits (1 without). Rates are of all replicas together, from the first arrival to the last
-    token; in a closed loop of at least twice as many requests, while as many are in flight as there are clients.
-    `found`: share of the tokens of requests that need not pass when they are first admitted, by the tier that they are
-    in; empty where prompts have nothing in common. `unread`: tiers from which a token takes longer than
-    passing anew, with the bytes per second of a chip from which on they would be read.
+    `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of
+    all that were served, within the limits if there are any. Rates are of all replicas together, from the first
+    arrival to the last token; in a closed loop of at least twice as many requests, while as many are in flight as
+    there are clients. `found`: share of the tokens of requests that need not pass when they are first admitted, by
+    the tier that they are in; empty where prompts have nothing in common. `unread`: tiers from which a token takes
+    longer than passing anew, with the bytes per second of a chip from which on they would be read.
     """
 
     replicas: int
@@ -182,7 +182,7 @@ def load_of(
     waited, whole = waits(requests, host_s), (last - arrivals)[served] + host_s
     outputs = requests.outputs[served]
     several = waited["tpot"][served & (requests.outputs > 1)]
-    good = are_good(waited, limits)[served]
+    good = are_good(waited, limits)
     seconds = float(last[served].max() - arrivals[served].min()) + host_s
     sent = float(arrivals[served].max())
     # While as many are in flight as there are clients: not at the end, unless that is most of the time.
@@ -199,7 +199,7 @@ def load_of(
         request_time_s=_seen(whole),
         good=float(np.mean(good)),
         requests_per_s=rate,
-        good_requests_per_s=rate * float(np.mean(good)),
+        good_requests_per_s=rate * float(np.mean(good[served])),
         output_tokens_per_s=tokens,
         output_tokens_per_s_per_chip=tokens / chips,
         busy_share=None if busy_s is None else busy_s / seconds,
@@ -242,6 +242,6 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
     if load.unread:
         needed = ", ".join(f"{name} below {show(Bps / 1e9)} GB/s" for name, Bps in load.unread.items())
         lines.append(f"not read, since tokens pass anew sooner in full passes: {needed}; leave out, or make faster")
-    if limits or load.good < 1.0:
+    if limits:
         lines.append(f"{load.good:.1%} within the limits: {show(load.good_requests_per_s)} good requests/s")
     return "\n".join(lines)

@@ -71,6 +71,10 @@ class Arrivals:
         return Arrivals(self.arrival_s[which], self.prompts[which], self.outputs[which], self.blocks.taken(which))
 
 
+LEAST_VARIATION = 1e-3
+"""Least coefficient of variation of gaps that are not even."""
+
+
 def drawn(traffic: Traffic) -> Arrivals:
     """Draw the requests of some traffic.
 
@@ -83,6 +87,8 @@ def drawn(traffic: Traffic) -> Arrivals:
         for most in (traffic.prompt, traffic.output)
     )
     gaps = np.ones(count)
+    if 0.0 < traffic.variation < LEAST_VARIATION:
+        raise UsageFault(f"a variation of {traffic.variation:g} is none: say 0, or at least {LEAST_VARIATION:g}")
     if traffic.variation > 0.0 and not traffic.clients:
         shape = traffic.variation**-2.0
         gaps = random.gamma(shape, 1.0 / shape, count)
@@ -128,9 +134,10 @@ def read_trace(file: Path) -> Arrivals:
     if file.suffix == ".jsonl":
         return _read_hashed(file)
     try:
-        table = pl.read_csv(file, columns=list(TRACE)).sort("arrival_s", maintain_order=True)
-        lengths = table.select(pl.col(TRACE[1:]).cast(pl.Float64)).to_numpy()
-        arrivals = table["arrival_s"].cast(pl.Float64).to_numpy()
+        written = pl.read_csv(file, columns=list(TRACE), infer_schema=False)
+        table = written.select(pl.all().str.strip_chars().str.strip_prefix("+").cast(pl.Float64))
+        table = table.sort("arrival_s", maintain_order=True)
+        lengths, arrivals = table.select(TRACE[1:]).to_numpy(), table["arrival_s"].to_numpy()
     except (pl.exceptions.PolarsError, OSError) as error:
         first = str(error).strip().splitlines()[0]
         raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {first}") from None

@@ -204,6 +204,18 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
     told = json.loads(call("serve", study, 0, "--trace", trace, "--json").stdout)
     assert told["requests"] == 2 and told["refused"] == 0
     assert (read_trace(trace).arrival_s == [0.0, 0.5]).all()
+    rows = [*("0,100,10" for _ in range(150)), "0.5,200,20", "+10,100,10", " +9,100,10"]
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
+    late = read_trace(trace)
+    assert late.arrival_s[-3:].tolist() == [0.5, 9.0, 10.0] and late.prompts[-3] == 200
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,true,10\n")
+    with pytest.raises(UsageFault, match="is no trace"):
+        read_trace(trace)
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n1,9000000,10\n")
+    told = json.loads(call("serve", study, 0, "--trace", trace, "--ttft", 1000, "--json").stdout)
+    assert (told["refused"], told["good"]) == (1, 0.5)
+    even = call("serve", study, 1, "--rate", 5, "--requests", 30, "--variation", 1e-200)
+    assert even.exit_code == 2 and "a variation of 1e-200 is none: say 0, or at least 0.001" in even.stderr
     assert lengths_of(sweeper.plan(study), 0) == (1024.0, 128.0)
 
 
