@@ -19,7 +19,7 @@ from sweeper.kernels.shared.price import CARBON, PRICE, ListedMemory, memory_pri
     Output(
         "package_carrier_usd",
         "usd",
-        "of it: interposer, substrate, their bumps, and what fails of it and of assembly",
+        "of it: interposer, substrate, their bumps, and what fails of all these and of assembly",
     ),
     Output("package_assembly_usd", "usd", "of it: assembly"),
     Output("package_test_usd", "usd", "of it: tests"),

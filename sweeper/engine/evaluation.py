@@ -39,7 +39,7 @@ MOST = 0.6
 
 
 ENOUGH = 0.95
-"""The same share where what is left takes long: beyond it the equations of a search are evaluated for all designs."""
+"""The same share where what is left takes long, by guess: beyond it a search evaluates all of its designs."""
 
 
 @dataclass(frozen=True)
