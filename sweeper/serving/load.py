@@ -32,8 +32,8 @@ class Load:
 
     `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of
     all that were served, within the limits if there are any. Rates are of all replicas together, from the first
-    arrival to the last token; in a closed loop of at least twice as many requests, while as many are in flight as
-    there are clients. `found`: share of the tokens of requests that need not pass when they are first admitted, by
+    arrival to the last token; in a closed loop of at least twice as many requests as clients, of what is done while
+    each client has one in flight, requests that are done in part by that part of their tokens. `found`: share of the tokens of requests that need not pass when they are first admitted, by
     the tier that they are in; empty where prompts have nothing in common. `unread`: tiers from which a token takes
     longer than passing anew, with the bytes per second of a chip from which on they would be read.
     """
@@ -166,6 +166,18 @@ def are_good(waited: Mapping[str, np.ndarray], limits: Mapping[str, float]) -> n
     return np.all([served, *(waited[name] <= most for name, most in limits.items())], axis=0)
 
 
+def done_by(requests: Requests, until_s: float) -> np.ndarray:
+    """Share [n] of its tokens that each request has then, if they come evenly after the first; NaN for those refused.
+
+    >>> three = Requests(*np.array([[9, 9, 9], [4, 4, 4], [0, 0, 0], [1, 3, 5], [4, 9, 9]], float))
+    >>> done_by(three, 5.0).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    outputs, first, last = requests.outputs, requests.first_s, requests.last_s
+    gone = np.clip((until_s - first) / np.maximum(last - first, np.finfo(np.float64).tiny), 0.0, 1.0)
+    return np.where(first <= until_s, (1.0 + (outputs - 1) * gone) / outputs, 0.0 * first)
+
+
 def load_of(
     requests: Requests,
     clients: int,
@@ -179,16 +191,16 @@ def load_of(
     together; `busy_s` is how long it did something, if that was counted, and `host_s` what a request took to arrive."""
     arrivals, last = requests.arrival_s, requests.last_s
     served = np.isfinite(last)
+    closed = 0 < 2 * clients <= int(served.sum())
     waited, whole = waits(requests, host_s), (last - arrivals)[served] + host_s
     outputs = requests.outputs[served]
     several = waited["tpot"][served & (requests.outputs > 1)]
     good = are_good(waited, limits)
     seconds = float(last[served].max() - arrivals[served].min()) + host_s
-    sent = float(arrivals[served].max())
-    # While as many are in flight as there are clients: not at the end, unless that is most of the time.
-    done = last[served] <= sent if 0 < 2 * clients <= len(whole) else np.ones(len(whole), np.bool_)
-    per_s = replicas / (seconds if done.all() else sent)
-    rate, tokens = per_s * float(done.sum()), per_s * float(outputs[done].sum())
+    # A closed loop runs dry at its end: what is seen of it there is no rate of so many clients.
+    until_s = float(arrivals[served].max()) if closed else float("inf")
+    done, per_s = done_by(requests, until_s)[served], replicas / min(until_s, seconds)
+    rate, tokens = per_s * float(done.sum()), per_s * float((outputs * done).sum())
     return Load(
         replicas=replicas,
         requests=len(arrivals),

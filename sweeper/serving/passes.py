@@ -22,7 +22,7 @@ from sweeper.planning.standing import standings
 from sweeper.views.lineage import coordinates
 from sweeper.words.columns import DEFAULTS
 
-GENERATING = tuple(2**power for power in range(10))
+GENERATING = tuple(2**power for power in range(12))
 """Generating requests whose passes are asked for; with more tokens, prompts of `SHORT` stand for them."""
 SHORT = 64
 PROMPTS = (16, 32, 64, 128)

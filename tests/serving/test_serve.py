@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
+from sweeper.kernels.serving.load import pass_s
 from sweeper.planning.plan import Plan
 from sweeper.serving.apart import Part, apart_under_load, moving_of
 from sweeper.serving.load import Admission, Load, under_load
@@ -59,6 +60,22 @@ def test_a_full_server_delivers_what_the_closed_form_says(point: int, batch: int
         batch
     ]  # one that comes by itself meets others, and 64 are a queue now and then
     assert open_load.time_to_first_token_s.mean == pytest.approx(told["loaded_time_to_first_token_s"][0], rel=tolerance)
+
+
+@pytest.mark.parametrize("clients", [16, 64])
+def test_the_rate_of_a_closed_loop_hardly_hinges_on_how_long_it_is_watched(clients: int) -> None:
+    """Of what is half done when its last request is sent half counts; what comes later is no rate of so many clients."""
+
+    def load(of_each: int, seed: int) -> Load:
+        traffic = Traffic(of_each * clients, 256, 512, 0.5, clients=clients, seed=seed)
+        return under_load(replica(), drawn(traffic), clients)
+
+    long = load(100, 0)
+    for of_each, tolerance in ((2, 0.06), (10, 0.02)):
+        loads = [load(of_each, seed) for seed in range(8)]
+        for rate in ("requests_per_s", "output_tokens_per_s"):
+            found = np.mean([getattr(short, rate) for short in loads])
+            assert found == pytest.approx(getattr(long, rate), rel=tolerance)
 
 
 @pytest.mark.parametrize("law", ["geometric", "linear"])
@@ -335,6 +352,18 @@ def test_caches_move_over_the_outer_link(study: Path) -> None:
 
 def test_a_pass_takes_what_the_study_says() -> None:
     assert budget_of(plan_of(), 0) == 8192 and budget_of(plan_of(max_batched_tokens=2048), 0) == 2048
+
+
+@pytest.mark.parametrize(("requests", "drafts"), [(96, 0), (768, 0), (1536, 0), (3000, 0), (500, 2)])
+def test_a_pass_of_many_generating_requests_takes_what_its_models_say(requests: int, drafts: int) -> None:
+    """Between the numbers of requests that a study is asked for, and beyond them; caches half full of answers."""
+    several = {"columns": ["batch_size", "microbatch"], "rows": [[requests, requests]]}
+    drafting = {"speculated_tokens": drafts, "draft_layers": 1} if drafts else {}
+    plan = plan_of(requests=several, sequence_length=256, output_length=256, **drafting)
+    timing = replica_of(plan, 0, 256, 256).timing
+    told_s = plan.points([0], ["round_time_s"])["round_time_s"][0]
+    took_s = pass_s(timing, float(requests * (1 + drafts)), requests * 384.0, 0.0, 0.0)
+    assert took_s == pytest.approx(told_s, rel=0.02)
 
 
 def test_a_stack_of_a_backend_adds_what_its_host_takes() -> None:
