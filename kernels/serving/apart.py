@@ -2,8 +2,9 @@
 
 Requests queue for the servers of prompts, first come, first served; idle servers share those that wait evenly, each as
 many as a pass of its budget takes. What has passed moves, alone, to the server of generated tokens that has the fewest
-requests, and joins it after the pass that it meets, if it has a slot and room for all tokens to come (Zhong et al.,
-"DistServe", OSDI 2024; Patel et al., "Splitwise", ISCA 2024). The first token is out when a request has moved.
+requests, one after the other over the links of both, and joins it after the pass that it meets, if it has a slot and
+room for all tokens to come (Zhong et al., "DistServe", OSDI 2024; Patel et al., "Splitwise", ISCA 2024). The first
+token is out when a request has moved.
 
 With `Drafts` a pass takes several tokens of each request, and a request needs fewer passes, over which its cache grows
 evenly.
@@ -15,7 +16,7 @@ import numpy as np
 
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts, passes_of
-from sweeper.kernels.serving.load import Pass, Requests, pass_s, passes_until, reading_s
+from sweeper.kernels.serving.load import Pass, Requests, attended_s, pass_s, passes_until, reading_s
 
 
 class Pool(NamedTuple):
@@ -31,23 +32,26 @@ class Pool(NamedTuple):
 
 
 class Moving(NamedTuple):
-    """Seconds to move the cache of a token, and of any request; and from sending a request to its arrival."""
+    """Seconds in which a server sends the cache of a token, and in which another one receives it; that any cache takes
+    besides; and from sending a request to its arrival."""
 
-    token_s: float
+    send_s: float
+    receive_s: float
     each_s: float
     host_s: float
 
 
 @compiled
 def prompts_s(pool: Pool, prompts: np.ndarray) -> float:
-    """Seconds of some prompts that pass together, in passes of at most the budget."""
+    """Seconds of some prompts that pass together, in passes of at most the budget, their attention as in a full one."""
     tokens = pairs = 0.0
     for prompt in prompts:
         tokens += prompt
         pairs += 0.5 * prompt * (prompt + 1.0)
     full = np.floor(tokens / pool.budget)
     rest = tokens - full * pool.budget
-    took = full * pass_s(pool.timing, 0.0, 0.0, float(pool.budget), 0.0) + pool.timing.pair_s * pairs
+    took = full * pass_s(pool.timing, 0.0, 0.0, float(pool.budget), 0.0)
+    took += attended_s(pool.timing, min(tokens, float(pool.budget)), pairs)
     return took + pass_s(pool.timing, 0.0, 0.0, rest, 0.0) if rest > 0.0 else took
 
 
@@ -91,16 +95,10 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
     token_end_s = np.full(after.servers, np.inf)
     since_s, each_s, growth_s = np.zeros((3, after.servers))  # of passes that go on alike
     last_pass, pace = np.empty(count, np.int64), np.empty(count)
+    sends_s, receives_s = np.zeros(before.servers), np.zeros(after.servers)  # until when their links are busy
     now = 0.0
     while True:
         # what ends now
-        for server in range(before.servers):
-            if prompt_end_s[server] <= now:
-                for which in range(begun[server], ended[server]):
-                    first_s[which] = prompt_end_s[server] + moving.each_s + moving.token_s * prompts[which]
-                    on_the_way[travelling] = which
-                    travelling += 1
-                prompt_end_s[server] = np.inf
         for server in range(after.servers):
             if token_end_s[server] > now:
                 continue
@@ -128,6 +126,19 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
             running[server] = kept
             if kept == 0:
                 cached[server] = grows[server] = 0.0  # what rounding left
+        for server in range(before.servers):
+            if prompt_end_s[server] <= now:
+                for which in range(begun[server], ended[server]):
+                    there = int(np.argmin(bound))
+                    begins_s = max(prompt_end_s[server], sends_s[server], receives_s[there])
+                    sends_s[server] = begins_s + moving.send_s * prompts[which]
+                    receives_s[there] = begins_s + moving.receive_s * prompts[which]
+                    first_s[which] = max(sends_s[server], receives_s[there]) + moving.each_s
+                    home[which] = there
+                    bound[there] += 1
+                    on_the_way[travelling] = which
+                    travelling += 1
+                prompt_end_s[server] = np.inf
         # what arrives where tokens are generated
         kept = 0
         for place in range(travelling):
@@ -136,14 +147,13 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 on_the_way[kept] = which
                 kept += 1
             elif outputs[which] == 1:
+                bound[home[which]] -= 1
                 last_s[which] = first_s[which]
                 if clients > 0 and known < count:
                     arrival_s[known] = now + moving.host_s
                     known += 1
             else:
-                server = int(np.argmin(bound))
-                home[which] = server
-                bound[server] += 1
+                server = home[which]
                 waits[waiting] = which
                 waiting += 1
                 if token_end_s[server] < np.inf:  # it joins after the pass that goes on

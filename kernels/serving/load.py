@@ -16,7 +16,7 @@ With `Drafts` a pass verifies some drafted tokens of each generating request bes
 of the budget and, as far as it has so many to generate, of the cache; it generates those that are accepted and one.
 
 The time of a pass is what its tokens take together (`Pass.linear_s`, a function of their number), plus what reading the
-caches of generating requests takes, plus what the attention among the tokens of prompts takes.
+caches of generating requests takes, plus what the attention of the tokens of prompts takes to those before them.
 """
 
 from typing import NamedTuple
@@ -43,15 +43,17 @@ WATERMARK = 0.01
 
 class Pass(NamedTuple):
     """What determines the time of a pass: at each number of tokens `tokens` [k], ascending, the seconds that all of
-    them take without attention, and the seconds that reading a token of a cache takes where so many of them are of
-    requests that generate; seconds of each pair of tokens of a prompt of which one attends to the other; and seconds
-    [k] that these requests take beside, for their states and for drafting."""
+    them take without attention, the seconds that reading a token of a cache takes where so many of them are of
+    requests that generate, and those that these requests take beside, for their states and for drafting; and at each
+    number of tokens of prompts `chunks` [m], ascending, the seconds of their attention for each token that one of them
+    attends to, on average."""
 
     tokens: np.ndarray
     linear_s: np.ndarray
     reading_s: np.ndarray
-    pair_s: float
     beside_s: np.ndarray
+    chunks: np.ndarray
+    attending_s: np.ndarray
 
 
 class Server(NamedTuple):
@@ -111,13 +113,21 @@ def reading_s(timing: Pass, verified: float) -> float:
 
 
 @compiled
+def attended_s(timing: Pass, prompt_tokens: float, pairs: float) -> float:
+    """Seconds of the attention of some tokens of prompts, to so many pairs of one of them and another one."""
+    return at(timing.chunks, timing.attending_s, prompt_tokens) * pairs / prompt_tokens
+
+
+@compiled
 def pass_s(timing: Pass, verified: float, context: float, prompt_tokens: float, pairs: float) -> float:
     """Seconds of a pass of so many tokens of generating requests, whose caches hold `context` tokens together, beside
-    some tokens of prompts."""
+    some tokens of prompts, which attend to so many `pairs` of one of them and another one."""
     beside_s = 0.0
     if verified > 0.0:
         beside_s = reading_s(timing, verified) * context + at(timing.tokens, timing.beside_s, verified)
-    return at(timing.tokens, timing.linear_s, verified + prompt_tokens) + beside_s + timing.pair_s * pairs
+    if prompt_tokens > 0.0:
+        beside_s += attended_s(timing, prompt_tokens, pairs)
+    return at(timing.tokens, timing.linear_s, verified + prompt_tokens) + beside_s
 
 
 @compiled

@@ -35,10 +35,10 @@ class Part:
 
 
 def moving_of(before: Replica, after: Replica) -> Moving:
-    """What it takes to move caches where every chip sends, or receives, what it has of a token: the slower side takes
-    as long. Requests wait for the host of their prompts."""
-    token_s = max(each.token_B / each.link_Bps for each in (before, after))
-    return Moving(token_s, 0.0, before.host_s)
+    """What it takes to move caches where every chip sends, or receives, what it has of a token. Requests wait for the
+    host of their prompts."""
+    send_s, receive_s = (each.token_B / each.link_Bps for each in (before, after))
+    return Moving(send_s, receive_s, 0.0, before.host_s)
 
 
 def apart_under_load(

@@ -33,9 +33,10 @@ class Load:
     `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of
     all that were served, within the limits if there are any. Rates are of all replicas together, from the first
     arrival to the last token; in a closed loop of at least twice as many requests as clients, of what is done while
-    each client has one in flight, requests that are done in part by that part of their tokens. `found`: share of the tokens of requests that need not pass when they are first admitted, by
-    the tier that they are in; empty where prompts have nothing in common. `unread`: tiers from which a token takes
-    longer than passing anew, with the bytes per second of a chip from which on they would be read.
+    each client has one in flight, requests that are done in part by that part of their tokens. `found`: share of the
+    tokens of requests that need not pass when they are first admitted, by the tier that they are in; empty where
+    prompts have nothing in common. `unread`: tiers from which a token takes longer than passing anew, with the bytes
+    per second of a chip from which on they would be read.
     """
 
     replicas: int

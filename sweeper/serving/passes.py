@@ -2,7 +2,7 @@
 
 A point of a study is asked for other numbers of requests and lengths of prompts (`asked`). Few tokens are those of
 generating requests with empty caches; many are those of short prompts, whose attention costs next to nothing. What a
-cache adds to a pass, and what the attention of a long prompt adds to its tokens, is the rest.
+cache adds to a pass, and what the attention of a long prompt, or of its last tokens, adds to them, is the rest.
 """
 
 import math
@@ -32,12 +32,15 @@ STATE = 100.0
 state of a model, and not the first tokens of windows."""
 LIGHT = 1e-9
 """A token of a model that keeps states alone, over such a state."""
-NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens")
+CHUNKS = (16, 32, *(4**power for power in range(3, 10)))
+"""Last tokens of a prompt that pass by themselves, those before in the cache, as far as it is longer."""
+NUMBERS = ("batch_size", "microbatch", "sequence_length", "output_length", "max_batched_tokens", "cached_share")
 """Columns of a point that are asked for at other values."""
 PREFILL, FIRST, ROUND, DRAFT = "prefill_s", "time_to_first_token_s", "round_time_s", "draft_pass_s"
 CACHE, HEADROOM, WORKING, READING = "cache_memory_B", "memory_headroom_B", "working_B", "pass_reading_s"
+PASSED = "tokens_per_sample"
 LINKS = ("outer_link_bandwidth_Bps", "link_bandwidth_Bps")
-TOLD = (PREFILL, FIRST, ROUND, DRAFT, CACHE, HEADROOM, WORKING, READING, *LINKS)
+TOLD = (PREFILL, FIRST, ROUND, DRAFT, CACHE, HEADROOM, WORKING, READING, PASSED, *LINKS)
 """Columns that are asked."""
 
 
@@ -79,19 +82,20 @@ def asked(prompt: float, output: float, replicas: int) -> list[tuple[float, ...]
         *((count, 1) for count in GENERATING),
         *((count, context) for count in GENERATING),
         *((count, SHORT) for count in PROMPTS),
-        (1, max(int(prompt), 2)),
         *((1, SHORT * count) for count in PROMPTS),
     ]
-    return [(float(count * replicas), float(count), float(length), 2.0, 0.0) for count, length in requests]
+    whole = [(float(count * replicas), float(count), float(length), 2.0, 0.0, 0.0) for count, length in requests]
+    long = float(_length(prompt))
+    return [*whole, *((float(replicas), 1.0, long, 2.0, 0.0, 1.0 - chunk / long) for chunk in _chunks(prompt))]
 
 
 def replica_from(
     told: Mapping[str, np.ndarray], prompt: float, output: float, replicas: int, chips: int, drafts: Drafts
 ) -> Replica:
     """The server of which the values of `TOLD` are these, where it is `asked`."""
-    context, length, few = _context(prompt, output), max(int(prompt), 2), len(GENERATING)
+    context, length, few = _context(prompt, output), _length(prompt), len(GENERATING)
     prefill_s, round_s, cache_B, working_B = (told[name] for name in (PREFILL, ROUND, CACHE, WORKING))
-    of_one, of_short = 2 * few + len(PROMPTS), slice(2 * few, 2 * few + len(PROMPTS))
+    of_short, of_long, of_chunks = np.split(np.arange(2 * few, len(prefill_s)), [len(PROMPTS), 2 * len(PROMPTS)])
     generating = np.array(GENERATING, np.float64)
     verified, short = generating * (1 + drafts.tokens), SHORT * np.array(PROMPTS, np.float64)
     plain, tokens = np.array([*generating, *short]), np.union1d(verified, short)
@@ -101,18 +105,23 @@ def replica_from(
     # Next to nothing is in the caches: what reading takes there is that of states.
     beside_s = told[READING][:few] * (state_B > 0.0) + told[DRAFT][:few]
     # Chunks of a state are longer than short prompts: without attention one long prompt stands for many.
-    of_prompts = prefill_s[of_one + 1 :] if token_B <= 0.0 else prefill_s[of_short]
+    of_prompts = prefill_s[of_long] if token_B <= 0.0 else prefill_s[of_short]
     own_s, few_tokens = round_s[:few] - beside_s, verified < short[0]
     places = np.array([*verified[few_tokens], *short])
     linear_s = _at_each(tokens, places, np.maximum.accumulate([*own_s[few_tokens], *of_prompts]))
     # Tokens that are verified all come to the head of the model, of a prompt but the last one.
     beside_s += np.maximum(own_s - linear_s[np.searchsorted(tokens, verified)], 0.0)
     reading_s = (round_s[few : 2 * few] - round_s[:few]) / (generating * (context - 1.0))
-    pairs = 0.5 * length * (length + 1.0)
-    pair_s = max(prefill_s[of_one] - at(tokens, linear_s, float(length)), 0.0) / pairs
+    chunks, firsts = np.unique(told[PASSED][of_chunks], return_index=True)
+    attended_s = np.maximum(prefill_s[of_chunks][firsts] - _at_each(chunks, tokens, linear_s), 0.0)
     return Replica(
         timing=Pass(
-            tokens, linear_s, np.interp(tokens, verified, reading_s), pair_s, _at_each(tokens, verified, beside_s)
+            tokens,
+            linear_s,
+            np.interp(tokens, verified, reading_s),
+            _at_each(tokens, verified, beside_s),
+            chunks,
+            attended_s / (length - 0.5 * (chunks - 1.0)),
         ),
         room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
         token_B=max(token_B, LIGHT * state_B),
@@ -210,6 +219,16 @@ def lengths_of(plan: Plan, point_id: int) -> tuple[float, float]:
 def budget_of(plan: Plan, point_id: int) -> int:
     """Tokens that a pass takes at most at a point; 8192, as is usual, where it does not say."""
     return int(float(said_at(plan, point_id).get("max_batched_tokens", 0.0))) or 8_192
+
+
+def _length(prompt: float) -> int:
+    """Tokens of a prompt that is asked for."""
+    return max(int(prompt), 2)
+
+
+def _chunks(prompt: float) -> list[int]:
+    """Last tokens of it that pass by themselves, and all of them."""
+    return [*(chunk for chunk in CHUNKS if chunk < _length(prompt)), _length(prompt)]
 
 
 def _context(prompt: float, output: float) -> int:

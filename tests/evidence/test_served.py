@@ -20,7 +20,7 @@ from sweeper.kernels.serving.drafts import NO_DRAFTS
 from sweeper.library.library import builtin_specs
 from sweeper.serving.apart import Part, apart_under_load
 from sweeper.serving.load import Admission, under_load
-from sweeper.serving.passes import DRAFT, LINKS, READING, asked, replica_from
+from sweeper.serving.passes import DRAFT, LINKS, NUMBERS, READING, TOLD, asked, replica_from
 from sweeper.serving.traffic import Traffic, drawn
 
 ROW = {
@@ -102,15 +102,11 @@ def test_what_is_refused(changes: dict[str, str], kind: Refusal, why: str) -> No
 
 def told(point: MeasuredPoint) -> dict[str, Any]:
     """What the model says of each row that is asked for a server, one by one, without what evaluates them together."""
-    rows = [dict(zip(("batch_size", "microbatch", "sequence_length", "output_length"), row)) for row in
-            asked(*lengths_of(point), int(float(point.columns["data_parallel"])))]  # fmt: skip
-    names = ("prefill_s", "time_to_first_token_s", "round_time_s", "cache_memory_B", "working_B")
     found: dict[str, Any] = {}
-    for name in names:
+    rows = [dict(zip(NUMBERS, row)) for row in asked(*lengths_of(point), int(float(point.columns["data_parallel"])))]
+    for name in set(TOLD) - {READING, DRAFT, *LINKS}:
         points = [MeasuredPoint("", {**point.columns, **row}, name, 1.0) for row in rows]
         found[name] = np.array([value for value, _ in evaluate(points, {})])
-    points = [MeasuredPoint("", {**point.columns, **row}, "memory_headroom_B", 1.0) for row in rows]
-    found["memory_headroom_B"] = np.array([value for value, _ in evaluate(points, {})])
     return {
         **found, READING: np.zeros(len(rows)), DRAFT: np.zeros(len(rows)),
         **dict.fromkeys(LINKS, np.full(len(rows), 5e10)),
@@ -176,8 +172,9 @@ def test_a_run_is_simulated_once_for_all_readings() -> None:
     points = [point(ROW, layout) for layout in READINGS] + [point({**ROW, "concurrency": "32"}, "served_first")]
     servers = Servers(points)
     assert len(set(servers.keys)) == 1 and len(servers.rows) == len(asked(*lengths_of(points[0]), 1))
-    other = Servers([*points, point({**ROW, "input_length": "8192"}, "served_first")])
-    assert len(other.rows) == 2 * len(servers.rows), "passes depend on the lengths"
+    longer = point({**ROW, "input_length": "8192"}, "served_first")
+    both = len(servers.rows) + len(asked(*lengths_of(longer), 1))
+    assert len(Servers([*points, longer]).rows) == both, "passes depend on the lengths"
 
 
 def test_constants_of_candidates_are_those_of_the_library() -> None:

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.errors import UsageFault
-from sweeper.kernels.serving.load import Pass
 from sweeper.serving.fleet import (
     Fleet,
     Level,
@@ -29,9 +28,10 @@ from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import Blocks
 from sweeper.serving.traffic import Arrivals, Traffic, drawn
 from tests.serving.test_serve import AXES
+from tests.support.servers import alike
 
 ONE_SECOND = Replica(
-    timing=Pass(np.array([1.0, 1e12]), np.array([1.0, 1.0]), np.zeros(2), 0.0, np.zeros(2)),
+    timing=alike(1.0),
     room_B=1e12, token_B=1.0, working_B=np.zeros(2), host_s=0.0, link_Bps=1e9, replicas=1, chips=4,
 )  # fmt: skip
 """Every pass takes a second."""

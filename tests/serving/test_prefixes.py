@@ -12,9 +12,10 @@ from sweeper.kernels.serving.load import Pass, Requests, Server, serve
 from sweeper.kernels.serving.prefixes import Prefixes
 from sweeper.serving.prefixes import Blocks, Tier, prefixes_of
 from tests.support.examples import examples
+from tests.support.servers import timing_of
 from tests.twins.naive_load import NaiveServer, NaiveTiers
 
-GIVEN = Pass(np.array([1.0, 1e6]), np.array([0.01, 1e3]), np.zeros(2), 0.0, np.zeros(2))
+GIVEN = timing_of([0.01, 1e3], [1.0, 1e6])
 """Nearly a millisecond for each token, and 10 of any pass."""
 
 

@@ -12,6 +12,7 @@ from scipy.stats import gamma
 from sweeper.kernels.serving.load import Pass, Requests, Server, at, pass_s, serve
 from sweeper.kernels.serving.steady import Demand, Steady, Work, quantile_of_gamma, steady
 from tests.serving.test_load import nothing_shared
+from tests.support.servers import timing_of
 
 GRID = 2.0 ** np.arange(0.0, 14.1, 0.125)
 COUNT = 400
@@ -56,7 +57,7 @@ def work_of(timing: Pass, demand: Demand) -> Work:
         line_s=start_s - token_s * start,
         token_s=token_s,
         reading_s=timing.reading_s[0] * requests * (prompt + 0.5 * demand.output),
-        attending_s=timing.pair_s * 0.5 * prompt * prompt,
+        attending_s=timing.attending_s[0] * 0.5 * prompt * prompt,
     )
 
 
@@ -67,9 +68,7 @@ def cases(count: int) -> list[Case]:
         weights_s = 10.0 ** random.uniform(-3.0, -1.4)
         token_s = weights_s / 10.0 ** random.uniform(1.7, 2.8)
         reading_s, pair_s = weights_s * 10.0 ** random.uniform(-7.0, -5.0), token_s * 10.0 ** random.uniform(-5.0, -4.0)
-        timing = Pass(
-            GRID, np.maximum(weights_s, token_s * GRID), np.full(len(GRID), reading_s), pair_s, np.zeros(len(GRID))
-        )
+        timing = timing_of(np.maximum(weights_s, token_s * GRID), GRID, reading_s, pair_s)
         requests, prompt, output, budget = (
             float(int(2.0 ** random.uniform(low, high))) for low, high in ((0, 8), (5, 13.5), (4, 11), (11, 14))
         )
@@ -169,7 +168,7 @@ def test_more_requests_are_served_faster_in_all_and_slower_each() -> None:
 
 def test_a_pass_of_the_closed_form_is_one_of_the_simulation() -> None:
     """At one request alone: its prompt, and a token with half of the answer in its cache."""
-    timing = Pass(GRID, np.maximum(0.01, 1e-4 * GRID), np.full(len(GRID), 1e-8), 1e-9, np.zeros(len(GRID)))
+    timing = timing_of(np.maximum(0.01, 1e-4 * GRID), GRID, 1e-8, 1e-9)
     demand = Demand(1.0, 1_000.0, 101.0, 8_192.0, 0.0)
     found = steady(work_of(timing, demand), demand)
     assert found.first_s == pytest.approx(pass_s(timing, 0.0, 0.0, 1_000.0, 500_500.0), rel=1e-3)

@@ -56,29 +56,32 @@ class NaivePool:
 
 @dataclass(eq=False)
 class Server:
-    """Who is in the pass (for tokens: who has joined), who waits to join, and when the pass ends; infinity: none."""
+    """Who is in the pass (for tokens: who has joined), who will join, when the pass ends (infinity: none), and until
+    when caches go over the link."""
 
     members: list[Request] = field(default_factory=list)
     joining: list[Request] = field(default_factory=list)
     ends: float = math.inf
+    busy: float = -math.inf
 
 
 @dataclass
 class NaiveApart:
-    """Two pools, and caches that move from one to the other. Seconds to move the cache of a token and of any request,
-    and from sending a request to its arrival."""
+    """Two pools, and caches that move from one to the other. Seconds in which the cache of a token goes out and comes
+    in, that any cache takes, and from sending a request to its arrival."""
 
     before: NaivePool
     after: NaivePool
-    token_s: float = 0.0
+    out_s: float = 0.0
+    in_s: float = 0.0
     each_s: float = 0.0
     host_s: float = 0.0
     now: float = -math.inf
     closed: bool = False
     coming: list[Request] = field(default_factory=list)  # not sent yet
     queue: list[Request] = field(default_factory=list)  # sent, arrived or on their way
-    moving: list[Request] = field(default_factory=list)
-    waiting: list[tuple[Request, Server]] = field(default_factory=list)  # who will join whom
+    moving: list[tuple[Request, Server]] = field(default_factory=list)  # who moves to whom
+    waiting: list[tuple[Request, Server]] = field(default_factory=list)  # who has moved, and will join
 
     def __post_init__(self) -> None:
         self.prompting = [Server() for _ in range(self.before.servers)]
@@ -94,13 +97,13 @@ class NaiveApart:
             self.send(when)
         while True:
             times = [server.ends for server in self.prompting + self.generating]
-            times += [request.first for request in self.moving]
+            times += [request.first for request, _ in self.moving]
             times += [request.arrived for request in self.queue if request.arrived > self.now]
             self.now = min(times, default=math.inf)
             if self.now == math.inf:
                 return requests
-            self.release()
             self.finish()
+            self.release()
             self.bind()
             self.join()
             self.take()
@@ -117,12 +120,17 @@ class NaiveApart:
             self.send(self.now + self.host_s)
 
     def release(self) -> None:
-        """Passes of prompts end, and their requests move."""
+        """Passes of prompts end, and their requests move, each to the server that has the fewest: over a link that is
+        free at both ends."""
         for server in self.prompting:
             if server.ends <= self.now:
                 for request in server.members:
-                    request.first = server.ends + self.each_s + self.token_s * request.prompt
-                self.moving += server.members
+                    other = min(self.generating, key=lambda s: len(s.members) + len(s.joining))
+                    begins = max(self.now, server.busy, other.busy)
+                    server.busy, other.busy = begins + self.out_s * request.prompt, begins + self.in_s * request.prompt
+                    request.first = max(server.busy, other.busy) + self.each_s
+                    other.joining.append(request)
+                    self.moving.append((request, other))
                 server.members, server.ends = [], math.inf
 
     def finish(self) -> None:
@@ -138,15 +146,15 @@ class NaiveApart:
                         self.leave()
 
     def bind(self) -> None:
-        """Requests that have moved are done, or choose a server."""
-        for request in [r for r in self.moving if r.first <= self.now]:
-            self.moving.remove(request)
+        """Requests that have moved are done, or wait for a place."""
+        arrived = [(request, server) for request, server in self.moving if request.first <= self.now]
+        self.moving = [(request, server) for request, server in self.moving if request.first > self.now]
+        for request, server in arrived:
             if request.output == 1:
                 request.last = request.first
+                server.joining.remove(request)
                 self.leave()
             else:
-                server = min(self.generating, key=lambda s: len(s.members) + len(s.joining))
-                server.joining.append(request)
                 self.waiting.append((request, server))
 
     def join(self) -> None:
@@ -193,7 +201,7 @@ class NaiveApart:
             idle[0].members, idle[0].ends = taken, self.now + self.prompts_s(taken)
 
     def prompts_s(self, taken: list[Request]) -> float:
-        """Seconds of prompts that pass together: their tokens in pieces of the budget, and the pairs among them."""
+        """Seconds of prompts that pass together: tokens in pieces of the budget, all their pairs as in the first."""
         tokens, seconds = sum(r.prompt for r in taken), 0.0
         pairs = sum(place + 1 for r in taken for place in range(r.prompt))
         while tokens > 0:
