@@ -151,9 +151,8 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     >>> found.replicas, found.cache_tokens(8192) > 1000
     (1, True)
     """
+    assert_serves(plan, point_id)
     constants = said_at(plan, point_id)
-    if constants.get("task") != "inference":
-        raise UsageFault(f"point {point_id} of {plan.name} serves nothing: its task is {constants.get('task')}")
     if float(constants["pipeline_parallel"]) > 1.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} is a pipeline; servers with pipeline_parallel: 1 are simulated"
@@ -172,6 +171,13 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
     return replica
+
+
+def assert_serves(plan: Plan, point_id: int) -> None:
+    """Raises UsageFault for a point of another task."""
+    task = said_at(plan, point_id).get("task")
+    if task != "inference":
+        raise UsageFault(f"point {point_id} of {plan.name} serves nothing: its task is {task}")
 
 
 def said_at(plan: Plan, point_id: int) -> dict[str, Any]:

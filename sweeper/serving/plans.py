@@ -18,14 +18,16 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """The fewest servers of a point: how many at most, their chips, chips that are paid on average, what they cost in
-    all (None without prices), the share of good requests, how many fit into no cache, 90 % quantiles of seconds, and
-    whose measurements stand behind them. Where no number of servers will do, `why`, and nothing else."""
+    """The fewest servers of a point: how many at most, their chips, chips that are paid on average, and those that
+    would do if all were there all the time, what they cost in all (None without prices), the share of good requests,
+    how many fit into no cache, 90 % quantiles of seconds, and whose measurements stand behind them. Where no number of
+    servers will do, `why`, and nothing else."""
 
     point: int
     servers: int | None = None
     chips: int | None = None
     mean_chips: float | None = None
+    constant_chips: int | None = None
     usd_per_hour: float | None = None
     good: float | None = None
     refused: int | None = None
@@ -51,7 +53,8 @@ def plan_of_fleet(
     `traffic` says."""
     try:
         replica = replica_of(plan, point, traffic.prompt, traffic.output)
-        fleet = smallest_fleet(replica, asked, admission, level, scaling)
+        constant = smallest_fleet(replica, asked, admission, level)
+        fleet = smallest_fleet(replica, asked, admission, level, scaling) if scaling else constant
     except UsageFault as fault:
         return FleetPlan(point, why=str(fault))
     usd_per_s = float(plan.points([point], [COST])[COST][0])
@@ -60,6 +63,7 @@ def plan_of_fleet(
         servers=fleet.servers,
         chips=fleet.servers * replica.chips,
         mean_chips=fleet.mean_servers * replica.chips,
+        constant_chips=constant.servers * replica.chips,
         usd_per_hour=None if math.isnan(usd_per_s) else fleet.mean_servers * usd_per_s * HOUR_S,
         good=fleet.good,
         refused=fleet.refused,
@@ -85,10 +89,13 @@ def in_order(plans: Sequence[FleetPlan]) -> list[FleetPlan]:
 
 def text_of_plans(plans: Sequence[FleetPlan]) -> str:
     """Plans as a table, and why others will not do."""
-    rows = [
-        tuple("-" if getattr(plan, name) is None else show(getattr(plan, name)) for name in HEADS)
-        for plan in plans
-        if not plan.why
-    ]
+    good = [plan for plan in plans if not plan.why]
+    rows = [tuple("-" if getattr(plan, name) is None else show(getattr(plan, name)) for name in HEADS) for plan in good]
     lines = [aligned([HEADS, *rows], right=range(len(HEADS) - 1))] if rows else []
-    return "\n".join([*lines, *(f"point {plan.point}: {plan.why}" for plan in plans if plan.why)])
+    return "\n".join([*lines, *reasons(plans)])
+
+
+def reasons(plans: Sequence[FleetPlan]) -> list[str]:
+    """Why points will not do, a line for each of them."""
+    named = [(f"point {plan.point}", plan.why) for plan in plans if plan.why]
+    return [why if why.startswith(f"{point} ") else f"{point}: {why}" for point, why in named]

@@ -47,13 +47,13 @@ class Traffic:
     period_s: float = 86_400.0
 
     def of_one(self, replicas: int) -> "Traffic":
-        """The clients of one of several replicas, and their requests. Raises UsageFault for clients that cannot be
-        dealt evenly, and for fewer requests than replicas."""
+        """The clients of one of several replicas, and their requests, of which it has no fewer than any other. Raises
+        UsageFault for clients that cannot be dealt evenly, and for fewer requests than replicas."""
         if self.requests < replicas:
             raise UsageFault(f"{self.requests} requests for {replicas} replicas: say at least one for each")
         if self.clients % replicas:
             raise UsageFault(f"{self.clients} clients of {replicas} replicas: say a multiple of {replicas}")
-        return replace(self, requests=self.requests // replicas, clients=self.clients // replicas)
+        return replace(self, requests=-(-self.requests // replicas), clients=self.clients // replicas)
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,8 @@ def _hashed(line: Any, where: str) -> tuple[float, float, float, list[int]]:
         raise UsageFault(f"{where}: {', '.join(HASHED[:3])} are numbers")
     if not isinstance(named, list) or not all(type(number) is int for number in named):
         raise UsageFault(f"{where}: {HASHED[3]} are whole numbers of blocks")
+    if len(named) > -(-max(prompt, 0) // HASHED_TOKENS):
+        raise UsageFault(f"{where}: {len(named)} {HASHED[3]} of a prompt of {prompt:g} tokens, {HASHED_TOKENS} a block")
     if len(set(named)) < len(named):
         raise UsageFault(f"{where}: a block is named twice, though each stands for all tokens up to its end")
     return float(when), float(prompt), float(output), named[: int(max(prompt, 0) // HASHED_TOKENS)]

@@ -131,6 +131,8 @@ IN_TRAINING, IN_FULL, IN_PARTS = (
     {column: OneOf((value,))}
     for column, value in (("task", "training"), ("recompute", "full"), ("recompute", "selective"))
 )
+DRAFTED_BY = ("draft_layers", "draft_time")
+DRAFTED = {"speculated_tokens": Above(0.0)}
 AWAY = {f"{part}_offload": Above(0.0) for part in ("weight", "activation", "optimizer")}
 READ_WITH: Mapping[str, Mapping[str, Above | OneOf]] = {
     **dict.fromkeys(TRAINED, IN_TRAINING),
@@ -143,6 +145,7 @@ READ_WITH: Mapping[str, Mapping[str, Above | OneOf]] = {
     "cache_format": {"task": OneOf(("inference",))},
     "context_exchange": {"context_parallel": Above(1.0)},
     **dict.fromkeys(("offload_bandwidth", "offload_capacity"), AWAY),
+    **dict.fromkeys(("acceptance_rate", "acceptance_law", *DRAFTED_BY), DRAFTED),
     "sequence_parallel": {"tensor_rows": OneOf((1.0,))},  # a grid splits norms and residuals anyway
     "workload.nodes_per_token": {"expert_dispatch": OneOf(("per_chip",))},
 }
@@ -250,6 +253,20 @@ def check_served(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: P
             f"another; say which are served together, e.g. served: {both}, or microbatch: 1"
         )
         problems.append(node.problem(message))
+
+
+def check_drafts(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:
+    """What drafts tokens for a server takes time: that it takes none is said, not assumed."""
+    if any(name in owners or name in draft.assumed for name in DRAFTED_BY):
+        return
+    asked = draft.combinations(("task", "speculated_tokens"))
+    if any(task == "inference" and float(tokens) > 0.0 for task, tokens in asked):
+        place: Place = owners["speculated_tokens"].place if "speculated_tokens" in owners else draft.node.place
+        message = (
+            f"nothing says how long drafting takes in {draft.title}: give draft_layers (of the model itself), or "
+            "draft_time (of a draft model; 0 s where tokens are looked up in the prompt)"
+        )
+        problems.append(place.problem(message))
 
 
 def lone_samples(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Problem | None:

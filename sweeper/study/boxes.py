@@ -10,6 +10,7 @@ from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import (
     check_balanced,
+    check_drafts,
     check_experts,
     check_generated,
     check_joint,
@@ -71,6 +72,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     if has_tables(draft, stock):
         check_read_with(draft, owners, problems)
         check_served(draft, owners, problems)
+        check_drafts(draft, owners, problems)
         check_scans(draft, owners, stock, problems)
         check_experts(draft, owners, stock, problems)
     check_parameters(draft, owners, stock, problems)

@@ -195,9 +195,24 @@ def test_the_command_sizes_fleets_the_cheapest_first(study: Path) -> None:
     assert plans[0]["usd_per_hour"] > 0.0 and plans[0]["standing"] == "uncalibrated"
     assert "does not hold its weights" in plans[2]["why"] and plans[2]["servers"] is None
     shown = call("capacity", study, 0, 3, *options)
-    assert "usd_per_hour" in shown.stdout and "point 3: " in shown.stdout
+    assert "usd_per_hour" in shown.stdout and "\npoint 3 of served does not hold its weights" in shown.stdout
     none = call("capacity", study, 0, "--rate", 1, "--seconds", 30, "--ttft", 1e-6)
-    assert "point 0: 0.0% of the requests are within the limits where each has a server of its own" in none.stdout
+    assert "point 0: 0.0% of the requests are within the limits where each has a server of its own" in none.stderr
+    assert none.exit_code == 2 and none.stdout == ""
+    small = call("capacity", study, 3, *options).stderr
+    assert small.count("point 3") == 1 and "does not hold its weights" in small
+
+
+def test_who_adds_servers_is_told_how_many_would_do_all_the_time(study: Path) -> None:
+    """A start-up as long as the swing adds them when nobody needs them any more."""
+    comes = ("--rate", 150, "--swing", 0.9, "--period", 120, "--seconds", 240, "--ttft", 0.2, "--window", 20)
+    (constant,) = json.loads(call("capacity", study, 0, *comes[:-2], "--json").stdout)
+    assert constant["constant_chips"] == constant["chips"] == constant["mean_chips"]
+    quick, slow = (
+        json.loads(call("capacity", study, 0, *comes, "--start-up", seconds, "--json").stdout)[0] for seconds in (0, 60)
+    )
+    assert quick["constant_chips"] == slow["constant_chips"] == constant["chips"]
+    assert slow["mean_chips"] > quick["mean_chips"]
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,10 @@ def test_servers_that_draft_deliver_what_the_closed_form_says(law: str) -> None:
 
 def test_passes_have_room_for_all_that_is_verified() -> None:
     """In boxes of which one is silent about drafts, too."""
-    boxes = [{"axes": each} for each in ({"data_parallel": 1}, {"data_parallel": 1, "speculated_tokens": 3})]
+    boxes = [
+        {"axes": each}
+        for each in ({"data_parallel": 1}, {"data_parallel": 1, "speculated_tokens": 3, "draft_layers": 1})
+    ]
     plan = sweeper.plan({"study": "served", "axes": AXES, "boxes": boxes})
     asked = drawn(Traffic(10, 1024, 128, clients=1))
     under_load(replica_of(plan, 0, 1024, 128), asked, 1, Admission(256, 512))
@@ -273,6 +276,8 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--rate", 1, "--tier", "host=1GB@1GB/s"), "nothing reads --tier without --common and --trace: leave it out"),
         (("--rate", 1, "--common", 9, *("--tier", "a=1GB@1GB/s") * 2), "two tiers have the same name"),
         (("--rate", 1, "--swing", 0.5), "have them come for a period at least"),
+        (("--rate", 1, "--common", 9), "9 tokens in common are no block of 16"),
+        (("--rate", 1, "--common", 16, "--tier", "host=0GB@1GB/s"), "a tier holds something, up to an exabyte"),
         (("--rate", 1, "--common", 9, "--tier", "host=1GB"), "is no tier; write e.g. host=256GB@50GB/s"),
         (("--rate", 1, "--common", 9, "--tier", "host=1@1GB/s"), "'1' needs a unit"),
         (("--rate", 1, "--common", 9, "--tier", "host=1GB@0GB/s"), "gives back 1 B/s to 1 EB/s"),
@@ -305,7 +310,8 @@ def test_a_trace_of_blocks_is_read_and_found_again(study: Path, tmp_path: Path) 
         ({"timestamp": "now"}, "are numbers"),
         ({"hash_ids": [1, "2"]}, "whole numbers of blocks"),
         ({"hash_ids": [1, 1]}, "a block is named twice"),
-        ({"input_length": 0.5}, "whole numbers of tokens, at least one"),
+        ({"input_length": 0.5, "hash_ids": [1]}, "whole numbers of tokens, at least one"),
+        ({"hash_ids": [1, 2, 3, 4]}, "4 hash_ids of a prompt of 1100 tokens, 512 a block"),
         ({"input_length": 1e30}, "1e+30 tokens are too many"),
         ({"timestamp": 10**400}, "is no trace of JSON lines"),
     ],

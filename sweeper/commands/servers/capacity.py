@@ -54,7 +54,8 @@ def capacity_command(
 
     A server is a point with all its chips. Requests come as in `sweeper serve`, and are dealt in turn to the replicas
     of all servers; the fewest servers are found of which enough requests are within --ttft and --tpot. With --start-up
-    servers are added and taken away as the rate of requests goes up and down (--swing, or a trace).
+    servers are added and taken away as the rate of requests goes up and down (--swing, or a trace); constant_chips
+    would do without.
 
     \b
     Example: sweeper capacity examples/large_servers.yaml 10 58 --rate 20 --ttft 0.5 --tpot 0.03
@@ -63,7 +64,7 @@ def capacity_command(
     from sweeper.serving.fleet import Level, Scaling
     from sweeper.serving.load import Admission
     from sweeper.serving.passes import budget_of
-    from sweeper.serving.plans import in_order, plan_of_fleet, text_of_plans
+    from sweeper.serving.plans import in_order, plan_of_fleet, reasons, text_of_plans
     from sweeper.serving.traffic import drawn, expected, read_trace
 
     if [rate, trace].count(None) != 1:
@@ -98,4 +99,6 @@ def capacity_command(
         )
         for each in points
     ])  # fmt: skip
+    if all(each.why for each in plans):
+        raise UsageFault("\n".join(reasons(plans)))
     echo([asdict(each) for each in plans], lambda: text_of_plans(plans))

@@ -57,8 +57,8 @@ class TierType(click.ParamType):
             tier = Tier(name, quantity(capacity, "B"), quantity(bandwidth, "B/s"))
         except ValueError as error:
             self.fail(f"{value}: {error}", param, ctx)
-        if not (0.0 <= tier.capacity_B <= MOST_BYTES and 1.0 <= tier.bandwidth_Bps <= MOST_BYTES):
-            self.fail(f"{value}: a tier holds up to an exabyte, and gives back 1 B/s to 1 EB/s", param, ctx)
+        if not (0.0 < tier.capacity_B <= MOST_BYTES and 1.0 <= tier.bandwidth_Bps <= MOST_BYTES):
+            self.fail(f"{value}: a tier holds something, up to an exabyte, and gives back 1 B/s to 1 EB/s", param, ctx)
         return tier
 
 
@@ -187,11 +187,13 @@ def assert_read(how: str, beside: dict[str, str]) -> None:
 def traffic_of(
     plan: "Plan", points: list[int], found: "Arrivals | None", requests: int, options: dict[str, Any]
 ) -> "Traffic":
-    """Requests as options have them, or as long as those of a trace on average. Raises UsageFault for lengths that
-    nobody says, or on which points differ, and for options that such requests cannot have."""
-    from sweeper.serving.passes import lengths_of
-    from sweeper.serving.traffic import Traffic
+    """Requests as options have them, or as long as those of a trace on average. Raises UsageFault for points that serve
+    nothing, lengths that nobody says, or on which points differ, and for options that such requests cannot have."""
+    from sweeper.serving.passes import assert_serves, lengths_of
+    from sweeper.serving.traffic import BLOCK, Traffic
 
+    for each in points:
+        assert_serves(plan, each)
     own = [lengths_of(plan, each) for each in points]
     lengths = [float(options[name] or own[0][place]) for place, name in enumerate(("prompt", "output"))]
     if found is not None:
@@ -205,6 +207,8 @@ def traffic_of(
     clients, common = options["clients"] or 0, options["common"] or 0
     if clients > requests:
         raise UsageFault(f"{clients} clients have {requests} requests: say at least one for each (--requests)")
+    if 0 < common < BLOCK:
+        raise UsageFault(f"{common} tokens in common are no block of {BLOCK}: nothing reads --common, leave it out")
     if common > lengths[0]:
         raise UsageFault(f"prompts have at most {lengths[0]:g} tokens, and cannot begin with {common} (--common)")
     if lengths[1] <= 1.0 and options["tpot"] is not None:
