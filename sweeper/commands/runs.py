@@ -117,23 +117,39 @@ def rehearse(asked: "Plan | DecisionPlan", out: str, how: Mapping[str, Any]) -> 
     echo({**asdict(found), "seconds": found.seconds}, lambda: text(found))
 
 
+def searched_columns(asked: "Plan | DecisionPlan") -> list[str]:
+    """Columns of which a dataset keeps what the search of a study has found, and not all that it was given."""
+    from sweeper.planning.plan import Plan
+    from sweeper.study.output import OPTIMIZED, SEARCHING
+    from sweeper.words.columns import engine_column
+
+    if not isinstance(asked, Plan) or asked.study.output.mode not in (*SEARCHING, OPTIMIZED):
+        return []
+    axes = (axis for box in asked.study.boxes for axis in box.axes if axis.searched)
+    return list(dict.fromkeys(engine_column(column) for axis in axes for column in axis.columns))
+
+
 def answer_of(asked: "Plan | DecisionPlan", best_by: str | None = None) -> Callable[[str], str]:
-    """What tells, in words, what a dataset of such a plan says. Raises UsageFault for an axis that it does not have."""
+    """What tells, in words, what a dataset of such a plan says. Raises UsageFault for an axis that it does not have, or
+    of which the search has left some values only."""
     from sweeper.planning.plan import Plan
 
     objectives = dict(asked.resolved.get("objectives") or [])
+    searched = searched_columns(asked)
     if best_by is not None:
         from sweeper.views.report import best_by as best_rows
 
         if best_by not in asked.schema.names:
             raise UsageFault(unknown("column of the study", best_by, asked.schema.names))
+        if best_by in searched:
+            raise UsageFault(f"of {best_by}, which is searched, the best alone is kept: sweep it, or keep all rows")
         return partial(best_rows, axis=best_by, objectives=objectives)
     if isinstance(asked, Plan):
         from sweeper.views.report import answered, best_systems
 
         if asked.study.answer:
             return partial(answered, question=asked.study.answer)
-        return partial(best_systems, objectives=objectives)
+        return partial(best_systems, objectives=objectives, searched=searched)
     from sweeper.placing.spread import spread
 
     return spread

@@ -278,10 +278,11 @@ def holds_runs(name: str) -> bool:
 
 
 def run_directory(name: str, given: Given, out: str) -> str:
-    """A run directory as given, by path or by its name under `out`, or that of a study under `out`."""
+    """A run directory as given, by path or by its name under `out`, or that of a study under `out`, which holds no
+    other."""
     from sweeper.running.storage.catalogue import runs_in
     from sweeper.running.storage.places import folder
-    from sweeper.running.storage.store import RESOLVED, directory_of
+    from sweeper.running.storage.store import RESOLVED, assert_own, directory_of
     from sweeper.study.sources import is_there
 
     if "://" in name or is_there(Path(name) / "resolved.json"):
@@ -297,9 +298,10 @@ def run_directory(name: str, given: Given, out: str) -> str:
         options = "".join(f" --library {path}" for path in given.library)
         options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
         others = [entry.run for entry in runs_in(place) if entry.study == plan.name]
-        told = f"; runs of other versions, which can be named instead: {listed(others)}" if others else ""
+        told = f"; runs of other versions or settings, which can be named instead: {listed(others)}" if others else ""
         raise EnvironmentFault(
             f"{name}: this study has not been run with this version of the code; do: "
             f"sweeper run {name}{options} --out {out}{told}"
         )
+    assert_own(folder(directory), plan)
     return directory

@@ -13,7 +13,7 @@ from sweeper.nights.records import RUNS, NightRecord
 from sweeper.nights.winners import Winner, winners
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.store import RESOLVED
-from sweeper.views.datasets import units
+from sweeper.views.datasets import constants, units
 
 Replanner = Callable[[str, str], Replan | None]
 """Gives, by a study's name and the hash of its later run, what plans it again; None if it is not the same any more."""
@@ -67,8 +67,25 @@ def difference(before: Folder, after: Folder, replanner: Replanner) -> Differenc
         inputs=found,
         moved=moved,
         causes=causes(found, moved, pair, replan),
-        winners=[(was[each], now[each]) for each in now if each in was and was[each].system != now[each].system],
+        winners=[
+            (was[each], now[each])
+            for each in now
+            if each in was and are_others(was[each].system, constants(before), now[each].system, constants(after))
+        ],
     )
+
+
+def are_others(
+    was: Mapping[str, Any], beside: Mapping[str, Any], now: Mapping[str, Any], beside_now: Mapping[str, Any]
+) -> bool:
+    """Whether two systems differ, of which each is told by what varies in its own run; beside that stand what has one
+    value in all of it. What one of the runs does not know is no difference.
+
+    >>> are_others({"chip": "a"}, {"calibration": "x"}, {"chip": "a", "calibration": "x"}, {})
+    False
+    """
+    first, second = {**beside, **was}, {**beside_now, **now}
+    return any(first[name] != second[name] for name in {**was, **now} if name in first and name in second)
 
 
 def between_nights(

@@ -123,17 +123,17 @@ class Contents:
         how much a design misses."""
         objectives = [objective.column for objective in self.study.objectives]
         told = MEMORY if self.study.optimize is not None and MEMORY[0] in self._usual else ()
-        return tuple(dict.fromkeys([REASON, *objectives, *self._constrained, *told]))
+        return tuple(dict.fromkeys([REASON, *objectives, *self.constrained_columns, *told]))
 
     @property
-    def _constrained(self) -> list[str]:
+    def constrained_columns(self) -> list[str]:
         """Columns that the constraints read."""
         return sorted({symbol for constraint in self.study.constraints for symbol in constraint.symbols})
 
     @property
     def all_columns(self) -> tuple[str, ...]:
         """What is evaluated at every point that a row is of."""
-        return tuple(dict.fromkeys((REASON, *self.metrics, *self._constrained)))
+        return tuple(dict.fromkeys((REASON, *self.metrics, *self.constrained_columns)))
 
     @property
     def certain_columns(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Domain, Grid, Points, grids
 from sweeper.errors import NoSuchPoint, SpecError
 from sweeper.inputs.packages import PACKAGE_TABLES
-from sweeper.kernels.models import HOPED
+from sweeper.kernels.models import EQUATIONS, HOPED
 from sweeper.kernels.shared.demand import UnitModel
 from sweeper.planning.checks.unknown import unknown_goals
 from sweeper.planning.checks.unread import unread
@@ -258,7 +258,8 @@ class Plan(Shown):
                     for lack in LACKS:
                         if lack.of(error.column) and lack.role not in grid.columns:
                             raise SpecError([asked[lack.switch].place.problem(lack.message)]) from None
-                    raise SpecError([self.study.place(error.wanted).problem(str(error))]) from None
+                    message = elsewhere(error.column, structure) or str(error)
+                    raise SpecError([self.study.place(error.wanted).problem(message)]) from None
                 arrays = [name for name in names if program.is_array(name)]
                 if arrays:
                     message = f"'{arrays[0]}' is an array; see `sweeper explain`"
@@ -377,6 +378,14 @@ def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[Ca
 def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
     """What evaluating programs would compile, in order."""
     return [kernel for program, at in first for kernel in Evaluation(program, at).kernels()]
+
+
+def elsewhere(column: str, structure: Mapping[str, str]) -> str:
+    """What is said of a column that other workloads, tasks or choices have; nothing if none has."""
+    if not any(column == output.name for equation in EQUATIONS for output in equation.outputs):
+        return ""
+    here = ", ".join(f"{name} {structure[name]}" for name in ("workload", "task") if name in structure)
+    return f"'{column}' is a column of other workloads, tasks or choices: nothing tells it of {here}"
 
 
 def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = (), settings: Iterable[str] = ()) -> Plan:

@@ -250,6 +250,16 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
         raise error(node, fault.message, fault.offset) from None
 
 
+def condition(node: Node, what: str) -> Expression:
+    """An expression over numbers, of which none is compared with a text."""
+    parsed = expression(node, what)
+    try:
+        parsed.evaluate(dict.fromkeys(parsed.symbols, 1.0))
+    except ExpressionError as fault:
+        raise error(node, f"{what} compares numbers: {fault.message}", fault.offset) from None
+    return parsed
+
+
 def amount(
     node: Node, what: str, symbols: Iterable[str], values: Mapping[str, float | np.ndarray], limits: Attribute = AMOUNT
 ) -> Expression:

@@ -14,7 +14,7 @@ from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
-from sweeper.running.plans import RunnablePlan
+from sweeper.running.plans import RunnablePlan, assert_countable
 from sweeper.running.progress import POINTS, Progress, phase, progress_on_stderr
 from sweeper.running.states import Execution, RunResult, State
 from sweeper.running.storage.folders import STORAGE_FULL, Folder
@@ -113,6 +113,8 @@ def run_all(
     `costs` are the seconds that a point of each plan is expected to take, in any unit; dear chunks come first, and
     progress counts them. No chunk is begun once `until` is true. For the rest see `run`.
     """
+    for plan in plans:
+        assert_countable(plan)
     executor = how.maker()
     place = folder(out)
     try:

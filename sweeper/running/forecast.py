@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sweeper.errors import SweeperError
 from sweeper.running.chunk import Failure, Job, evaluated, peak_memory_B
-from sweeper.running.plans import RunnablePlan
+from sweeper.running.plans import RunnablePlan, assert_countable
 from sweeper.running.progress import duration
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import intact
@@ -67,6 +67,7 @@ def forecast(plan: RunnablePlan, out: str | Path | Folder, workers: int = 1) -> 
     >>> found.chunks, found.points, found.tried
     (1, 4, 1)
     """
+    assert_countable(plan)
     run = run_folder(out, plan)
     receipts = intact(run, plan)
     missing = [chunk for chunk in range(plan.chunk_count) if chunk not in receipts]

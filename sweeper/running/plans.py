@@ -6,6 +6,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sweeper.errors import UsageFault
+
+MOST_WORK = 10_000_000
+"""Chunks and pieces of a plan that are kept track of."""
+
 
 class WorkPlan(Protocol):
     """What workers ask of a plan, or of several at once, before any chunk."""
@@ -135,3 +140,14 @@ class NothingCompiled:
 
     def take(self, kernels: bytes) -> None:
         """There are none."""
+
+
+def assert_countable(plan: RunnablePlan) -> None:
+    """Raises UsageFault for a plan of more chunks and pieces than are kept track of: of more points than anybody waits
+    for."""
+    work = plan.chunk_count + plan.piece_count
+    if work > MOST_WORK:
+        raise UsageFault(
+            f"{plan.name} has {plan.point_count:,} points in {work:,} chunks and pieces, and at most {MOST_WORK:,} are "
+            "kept track of: leave values of its axes out"
+        )

@@ -175,6 +175,10 @@ def _range(node: Node, attribute: Attribute, constants: Constants) -> list[float
     if stop < start:
         raise error(node, "an empty range: stop is less than start")
     count = (stop - start) // step + 1
+    last = float(start + (count - 1) * step)
+    if last != float(stop):
+        told = f"steps of {float(step):g} from {float(start):g} end at {last:g}"
+        raise error(node, f"both ends of a range count, but {told}, not at {float(stop):g}")
     if count > MAX_ROWS:
         raise error(node, f"{count} values; an axis has at most {MAX_ROWS}")
     return _progression(start, step, int(count))
@@ -194,9 +198,12 @@ def _progression(start: Fraction, step: Fraction, count: int) -> list[float]:
 
 def _powers_of_two(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     low, high = _numbers(node, attribute, "powers_of_two")
-    values = [2.0**k for k in range(-64, 65) if low <= 2.0**k <= high]
-    if not values:
+    for end in (low, high):
+        if end <= 0.0 or math.frexp(end)[0] != 0.5:
+            raise error(node, f"both ends count, and {end:g} is no power of two")
+    if high < low:
         raise error(node, f"no power of two lies from {low:g} to {high:g}")
+    values = [2.0**k for k in range(math.frexp(low)[1] - 1, math.frexp(high)[1])]
     return [value for value in values if value >= 1 or not attribute.integer]
 
 
@@ -292,6 +299,8 @@ def _product(
     where = None
     if "where" in written:
         where = checks.expression(written["where"], "where")
+        if not where.compares or not where.symbols:
+            raise error(written["where"], f"{brief(where.text)} asks nothing of a combination")
         _need_constants(where, written["where"], constants, columns)
     rows: list[Row] = []
     try:

@@ -1,10 +1,10 @@
 """Boxes: products of axes, read from their drafts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sweeper.engine.space import Axis, Box
-from sweeper.errors import Place, Problem, Problems, SpecError
+from sweeper.engine.space import Axis, Box, Row
+from sweeper.errors import Place, Problem, Problems, SpecError, brief
 from sweeper.library.table_workload import TRANSFORMER, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
@@ -85,6 +85,58 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     asked |= {name: draft.assumed[name].asked for name in assumed}
     remark = lone_samples(draft, owners) if len(problems) == before and has_tables(draft, stock) else None
     return ReadBox(box, asked, overriding, remark)
+
+
+def check_apart(drafts: Sequence[BoxDraft], boxes: Sequence[Box], problems: Problems) -> None:
+    """A point is in one box: in two of them it would count twice in every sum and mean of the dataset."""
+    for later, second in enumerate(boxes):
+        for earlier, first in enumerate(boxes[:later]):
+            if shared := common_point(first, second):
+                differing = {column for axis in first.axes if len(axis.rows) > 1 for column in axis.columns}
+                told = ", ".join(f"{name}: {brief(value)}" for name, value in shared.items() if name in differing)
+                example = f", e.g. {told}" if told else ""
+                message = f"{drafts[earlier].title} has points of {drafts[later].title} too{example}"
+                problems.append(drafts[later].node.problem(f"{message}; leave them out of one"))
+                return
+
+
+def common_point(first: Box, second: Box) -> dict[str, float | str]:
+    """A point of two boxes that have the same columns and search the same of them; nothing if there is none.
+
+    >>> chips = [Box((Axis("chip", ("chip",), rows, False),)) for rows in ((("a",), ("b",)), (("b",), ("c",)))]
+    >>> common_point(*chips)
+    {'chip': 'b'}
+    """
+    columns = [
+        sorted((column, axis.searched) for axis in box.axes for column in axis.columns) for box in (first, second)
+    ]
+    if columns[0] != columns[1]:
+        return {}
+    shared: dict[str, float | str] = {}
+    rest = [*first.axes, *second.axes]
+    while rest:
+        points = rest.pop(0)
+        while linked := next((axis for axis in rest if not set(axis.columns).isdisjoint(points.columns)), None):
+            rest.remove(linked)
+            points = _joined(points, linked)
+        if not points.rows:
+            return {}
+        shared |= dict(zip(points.columns, points.rows[0], strict=True))
+    return shared
+
+
+def _joined(points: Axis, axis: Axis) -> Axis:
+    """Rows of both that agree in the columns that they share."""
+    shared = [name for name in axis.columns if name in points.columns]
+    further = [name for name in axis.columns if name not in shared]
+    found: dict[Row, list[Row]] = {}
+    for row in axis.rows:
+        said = dict(zip(axis.columns, row, strict=True))
+        key = tuple(said[name] for name in shared)
+        found.setdefault(key, []).append(tuple(said[name] for name in further))
+    places = [points.columns.index(name) for name in shared]
+    rows = tuple((*row, *more) for row in points.rows for more in found.get(tuple(row[place] for place in places), ()))
+    return Axis(points.name, (*points.columns, *further), rows, points.searched)
 
 
 def _choices(column: str) -> str:

@@ -67,8 +67,8 @@ def read_constraints(node: Node) -> tuple[Expression, ...]:
 
 
 def _constraint(node: Node) -> Expression:
-    """One condition: what compares nothing would hold for every number but 0."""
-    condition = checks.expression(node, "a constraint")
+    """One condition on numbers: what compares nothing would hold for every number but 0."""
+    condition = checks.condition(node, "a constraint")
     if not condition.compares:
         raise error(node, f"{brief(condition.text)} compares nothing; a constraint is e.g. memory_need_B < 64e9")
     if not condition.symbols:

@@ -18,7 +18,7 @@ from sweeper.reading.expressions import Expression
 from sweeper.reading.nodes import Node
 from sweeper.shown import Shown
 from sweeper.study.box_checks import UNREAD_IF_BALANCED
-from sweeper.study.boxes import ReadBox, read_box
+from sweeper.study.boxes import ReadBox, check_apart, read_box
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
 from sweeper.study.optimize import METHODS, Optimize, read_optimize, shares_of, usual_optimize
@@ -126,6 +126,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     if isinstance(root.value, dict) and PLACEMENTS in root.value:
         message = "this is a study of placements, which the command line takes: sweeper plan, run, status and query"
         raise SpecError([root.key_problem(PLACEMENTS, message)])
+    checks.mapping(root, "a study")  # else everything that it lacks would be told, too
     problems = Problems()
     stock = Stock(Library.over(library_dirs))
     written = checks.known_fields(root, "a study", KEYS, problems)
@@ -140,6 +141,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     boxes = [each.box for each in read]
     if not problems:
         problems.extend([*_idle_overrides(drafts, read), *_idle_assumptions(drafts, read)])
+        check_apart(drafts, boxes, problems)
     objectives = written.read("objective", read_objectives, default=())
     constraints = written.read("constraints", read_constraints, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sweeper.errors import UsageFault
-from sweeper.kernels.codes import CHOICES, PLACES, SCHEDULES, SWITCHES
+from sweeper.kernels.codes import PLACES
 from sweeper.kernels.transformers.groups import G
 from sweeper.kernels.transformers.operators import BOUNDS, COLLECTIVE, TIME, TRAIT, D
 from sweeper.kernels.transformers.stages import Hiding, hidden_s
@@ -21,10 +21,6 @@ from sweeper.planning.plan import Plan
 from sweeper.timelines.schedule import FORWARD, GRADIENT, WEIGHT, Played, Times, simulate
 from sweeper.views.lineage import explain, operator_names
 
-INFERENCE = CHOICES["task"].index("inference")
-OVERLAPPED = SWITCHES["gradient_all_reduce"].index("overlapped")
-IGNORED = SWITCHES["gradient_all_reduce"].index("ignored")
-NO_RECOMPUTE = CHOICES["recompute"].index("none")
 OF_GRAPHS = "table_sums"
 """Column of points whose layers are graphs of kernels."""
 MOST_TASKS = 500_000
@@ -126,7 +122,7 @@ def step_of(plan: Plan, point_id: int) -> Step:
     graphs of kernels, that have no time, with microbatches that are not whole, of very many tasks."""
     rows = explain(plan, point_id)
     given = {row["column"]: row["value"] for row in rows}
-    if given.get("task") == INFERENCE or "stage_input_gradient_s" not in given:
+    if given.get("task") == "inference" or "stage_input_gradient_s" not in given:
         raise UsageFault(f"point {point_id} is no training step of a model of layers, which is what a timeline shows")
     number = {name: float(value) for name, value in given.items() if isinstance(value, (int, float))}
     stages, real, reason = int(number["pipeline_parallel"]), number["microbatches"], str(given["infeasible_reason"])
@@ -134,7 +130,7 @@ def step_of(plan: Plan, point_id: int) -> Step:
         raise UsageFault(f"point {point_id} has {real:g} microbatches, which cannot be played: {reason}")
     if not math.isfinite(number["iteration_time_s"]):
         raise UsageFault(f"point {point_id} has no time that could be played: {reason}")
-    schedule = SCHEDULES[int(number["schedule"])] if stages > 1 else "one_f_one_b"
+    schedule = str(given["schedule"]) if stages > 1 else "one_f_one_b"
     chunks = int(number["virtual_stages"]) if schedule == "interleaved" else 1
     microbatches = int(real)
     if schedule == "dual_pipe":
@@ -158,7 +154,7 @@ def step_of(plan: Plan, point_id: int) -> Step:
         layer_blocks(number, given, names),
         end_blocks("embedding", FIRST, "first", number, given, names),
         end_blocks("head", LAST, "last", number, given, names),
-        behind(number),
+        behind(number, given),
         {
             name: int(number[f"{name}_parallel"])
             for name in ("tensor", "context", "data")
@@ -185,14 +181,14 @@ def times_of(number: Mapping[str, float], stages: int) -> Times:
     )
 
 
-def behind(number: Mapping[str, float]) -> tuple[Part, ...]:
+def behind(number: Mapping[str, float], given: Mapping[str, Any]) -> tuple[Part, ...]:
     """What follows the pipeline: the part of the gradients' messages that nothing hides, the update, the host, and the
     part of the new weights' gathering that the next forward pass does not hide."""
     gather_s, exposed_s = number["gradient_gather_s"], number["gradient_time_s"]
     reduce_s = number["gradient_all_reduce_s"] - gather_s
-    hidden_s = number["stage_forward_s"] if number["gradient_all_reduce"] == OVERLAPPED else 0.0
+    hidden_s = number["stage_forward_s"] if given["gradient_all_reduce"] == "overlapped" else 0.0
     late_gather_s = min(max(gather_s - hidden_s, 0.0), exposed_s)
-    sent = number["gradient_all_reduce"] != IGNORED
+    sent = given["gradient_all_reduce"] != "ignored"
     parts = (
         Part("gradients of replicas", exposed_s - late_gather_s, reduce_s if sent else 0.0),
         Part("optimizer", max(number["optimizer_time_s"], number["offload_optimizer_s"])),
@@ -235,11 +231,11 @@ def layer_blocks(number: Mapping[str, float], given: Mapping[str, Any], names: t
     experts = number.get("expert_layers", 0.0) / number["layers"]
     shares = {place: experts for place in range(len(PLACES)) if place not in (FIRST, LAST)}
     shares |= {LAYER: 1.0, DENSE: 1.0 - experts}
-    sharded = number["gradient_all_reduce"] != IGNORED
+    sharded = given["gradient_all_reduce"] != "ignored"
     found = {}
     for kind, its in PASSES.items():
         hiding = Hidden.of(number, given, its, shares)
-        repeats = kind == GRADIENT and number["recompute"] != NO_RECOMPUTE
+        repeats = kind == GRADIENT and given["recompute"] != "none"
         again_s = max(number[f"layer_{its.column}_s"] - hiding.own_s, 0.0) if repeats else 0.0
         beside = Beside(
             its.gathers * number["sharded_gather_s"] * sharded,

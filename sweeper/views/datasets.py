@@ -91,6 +91,11 @@ def units(run: str | Path) -> dict[str, str]:
     return dict(columns(run).select("column", "unit").iter_rows())
 
 
+def constants(run: str | Path | Folder) -> dict[str, Any]:
+    """What has one and the same value in a whole run, by the names of columns."""
+    return {engine_column(name): value for name, value in _json(_schema(run), CONSTANTS).items()}
+
+
 def scan_all(runs: str | Path, partial: bool = False, verify: bool = False) -> pl.LazyFrame:
     """The datasets of all runs in a folder as one, lazily; `run` says where a row is from.
 
@@ -127,8 +132,7 @@ def _with_constants(run: Folder, partial: bool, verify: bool) -> pl.LazyFrame:
     """The dataset of a run with a column for each of its constants, and names as text."""
     frame = scan(run, partial, verify).with_columns(cs.categorical().cast(pl.String))
     columns = set(frame.collect_schema())
-    constants = _json(_schema(run), CONSTANTS)
-    told = {engine_column(name): _literal(name, value) for name, value in constants.items()}
+    told = {engine_column(name): _literal(name, value) for name, value in _json(_schema(run), CONSTANTS).items()}
     told[RUN.name] = pl.lit(run.name)  # Datasets of earlier versions have no such column.
     return frame.with_columns(value.alias(column) for column, value in told.items() if column not in columns)
 

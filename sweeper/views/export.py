@@ -21,11 +21,14 @@ def export(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
     """Write rows to a file, in the format of its ending; `columns` describes them, where the format has room for that.
 
     The file is there whole or not at all. Raises UsageFault for another ending, a file that is there already, and rows
-    that the format does not take; EnvironmentFault for a library that is not installed, and OSError.
+    that the format does not take; EnvironmentFault for a library that is not installed, and a folder that is not there;
+    and OSError.
     """
     writer = FORMATS.get(file.suffix)
     if writer is None:
         raise UsageFault(unknown("format", file.suffix or file.name, FORMATS))
+    if not file.parent.is_dir():
+        raise EnvironmentFault(f"{file}: there is no folder {file.parent}")
     if file.exists():
         raise UsageFault(f"{file} is there already")
     # Beside the file, and hidden, until it is whole; the ending stays, since some libraries go by it.

@@ -15,6 +15,8 @@ from sweeper.planning.plan import Plan
 from sweeper.planning.schema import lineage
 from sweeper.planning.standing import ABOUT as STANDING_ABOUT
 from sweeper.planning.standing import STANDING, standings
+from sweeper.planning.tried import judged
+from sweeper.words.defaults import NAMED as CHOICES
 
 NAMED = {
     "infeasible_reason": REASONS,
@@ -37,8 +39,8 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     """One object per column: `column`, `value`, `unit`, `about`, `kind`, `source`, `grade`, `reads`.
 
     Axis columns come first, then whose measurements stand behind the point, what the library gives, and the equations
-    in order of evaluation; last, `impossible_number` if a number of the package is. Array columns have a list as value.
-    Raises IndexError for a number outside the study.
+    in order of evaluation, with the reason of a constraint that the point misses; last, `impossible_number` if a number
+    of the package is. Array columns have a list as value. Raises IndexError for a number outside the study.
 
     >>> import sweeper
     >>> told = {each["column"]: each for each in explain(sweeper.plan("table6_sn10"), 0)}
@@ -48,22 +50,26 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
     point = coordinates(plan, point_id)
     grid = plan.grid_of(point_id)
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}
-    program = plan.columns.program(grid, structure, ("infeasible_reason", *plan.contents.metrics))
+    wanted = dict.fromkeys(("infeasible_reason", *plan.contents.metrics, *plan.contents.constrained_columns))
+    program = plan.columns.program(grid, structure, tuple(wanted))
     every = tuple(program.outputs)
     program = plan.columns.program(grid, structure, every)
     read = [name for stage in program.stages for name in (argument.name for argument in stage.fusion.arguments)]
-    read_inputs = [name for name in dict.fromkeys((*read, *plan.contents.metrics)) if name in program.inputs]
+    read_inputs = [name for name in dict.fromkeys((*read, *wanted)) if name in program.inputs]
     domain = grid.listing(np.array([point_id - grid.offset]))
     values = evaluate(Evaluation(program, domain), (*read_inputs, *every))
-    rows = [_row(name, value, "", "axis", "axis", "", (), ()) for name, value in point.items()]
+    reason = judged(values, plan.contents.certain_columns, plan.study.constraints)
+    named = {"infeasible_reason": plan.contents.reasons[int(reason[0])]}
+    rows = [_axis_row(program, name, value) for name, value in point.items()]
     standing = standings(plan.study, Points(grid, np.array([point_id - grid.offset])))[0].as_py()
     rows.append(_row(STANDING, standing, "", STANDING_ABOUT, "given", "", (), ()))
     codes = {name: int(factor.codes[name][0]) for factor in domain for name in factor.codes}
-    rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs]
+    rows += [_input_row(program, name, values[name][0], codes) for name in read_inputs if name not in point]
     for stage in program.stages:
         for equation in stage.fusion.equations:
             for output in equation.outputs:
-                shown = (output.name, _plain(output.name, values[output.name][0]), output.unit, output.about)
+                value = named.get(output.name, _plain(output.name, values[output.name][0]))
+                shown = (output.name, value, output.unit, output.about)
                 grades = {grade for _, grade in lineage(program, output.name)[1]}
                 rows.append(_row(*shown, "equation", equation.source, grades, equation.inputs))
     varying = {name: program.values[name][[code]] for name, code in codes.items() if name in program.values}
@@ -82,10 +88,19 @@ def operator_names(plan: Plan, point_id: int) -> tuple[str, ...]:
 
 def _plain(name: str, value: Any) -> Any:
     """A value as plain data; codes by name."""
+    if name in CHOICES:
+        return CHOICES[name][int(value)]
     if name in NAMED:
         codes = np.asarray(value).astype(int)
         return [NAMED[name][code] for code in codes] if codes.ndim else NAMED[name][int(codes)]
     return np.asarray(value).tolist()
+
+
+def _axis_row(program: Program, name: str, value: float | str) -> dict[str, Any]:
+    """A column that the study gives."""
+    column = program.inputs.get(name)
+    unit, about = (column.unit, column.about) if column is not None else ("", "axis")
+    return _row(name, value, unit, about, "axis", "", (), ())
 
 
 def _input_row(program: Program, name: str, value: Any, codes: dict[str, int]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from sweeper.kernels.transformers.groups import Groups
 from sweeper.kernels.transformers.operators import BOUNDS
 from sweeper.kernels.transformers.sums import Sums
 from sweeper.views.text import show, shown_table
-from sweeper.words.defaults import NAMED
 
 LineageRow = Mapping[str, Any]
 
@@ -33,10 +32,8 @@ def hand_calculation(rows: Sequence[LineageRow], operators: Sequence[str]) -> st
 
 
 def quantity(row: LineageRow) -> str:
-    """A value with its unit; choices by name."""
+    """A value with its unit."""
     value = row["value"]
-    if row["column"] in NAMED and not isinstance(value, str):
-        return NAMED[row["column"]][int(value)]
     if isinstance(value, list):
         return _size(value)
     return f"{show(value)} {row['unit']}".rstrip()

@@ -10,6 +10,7 @@ import polars as pl
 
 from sweeper.errors import SpecError, UsageFault, brief, unknown
 from sweeper.planning.plan import Plan
+from sweeper.running.storage.store import RUN
 from sweeper.views.datasets import first_line, is_run, reading, scan, scan_all
 
 TABLE = "data"
@@ -38,13 +39,19 @@ def check_answer(plan: Plan) -> None:
     """Raises SpecError for an answer that the dataset of a study could not give, before anything is evaluated."""
     written = plan.study.written
     if plan.study.answer and isinstance(written.value, dict):
-        empty = pl.DataFrame(plan.schema.empty_table()).lazy()
+        row = _some_row(plan)
         try:
             assert_asks(plan.study.answer)
-            with _answering(empty):
-                pl.SQLContext(frames={TABLE: empty}).execute(plan.study.answer, eager=False).collect_schema()
+            with _answering(row):
+                pl.SQLContext(frames={TABLE: row}).execute(plan.study.answer, eager=True)
         except UsageFault as fault:
             raise SpecError([written.value["answer"].problem(str(fault))]) from None
+
+
+def _some_row(plan: Plan) -> pl.LazyFrame:
+    """A row as those of the dataset of a study: of their types, as some mistakes show where there is something."""
+    types = {RUN.name: pl.Categorical(), **pl.DataFrame(plan.schema.empty_table()).schema}
+    return pl.LazyFrame({name: ["" if kind == pl.Categorical else 1] for name, kind in types.items()}).cast(types)
 
 
 def assert_asks(sql: str) -> None:

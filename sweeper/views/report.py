@@ -1,6 +1,6 @@
 """What the command line says of a dataset: its best systems, and answers to questions."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import polars as pl
@@ -20,18 +20,22 @@ FIRST_ROWS, MOST_METRICS = 12, 6
 """What is shown of a dataset that has none of these metrics."""
 
 
-def best_systems(directory: str, objectives: Mapping[str, str]) -> str:
+def best_systems(directory: str, objectives: Mapping[str, str], searched: Collection[str] = ()) -> str:
     """The best system for each workload and objective, those of the study and the usual ones, as a table; then how many
-    rows are infeasible, and why."""
+    rows are infeasible, and why. Where some columns were `searched`, the rows are the best by the study's objectives:
+    they say nothing of the best by others."""
     with reading(directory):
-        return _best_systems(scan(directory), directory, {**objectives, **OBJECTIVES, **objectives})
+        usual = {} if searched else OBJECTIVES
+        return _best_systems(scan(directory), directory, {**objectives, **usual, **objectives}, searched)
 
 
-def _best_systems(everything: pl.LazyFrame, directory: str, objectives: Mapping[str, str]) -> str:
+def _best_systems(
+    everything: pl.LazyFrame, directory: str, objectives: Mapping[str, str], searched: Collection[str]
+) -> str:
     names = everything.collect_schema().names()
     parameters = pl.col(axes_of(names))
     varies = everything.select(parameters.ne_missing(parameters.first()).any()).collect().row(0, named=True)
-    shown = [name for name, many in varies.items() if name != "workload" and (many or name in SYSTEM)]
+    shown = [name for name, many in varies.items() if name != "workload" and (many or name in (*SYSTEM, *searched))]
     frame = feasible(everything)
     told = [name for name in (STANDING,) if name in names]
     graded = grades(directory)

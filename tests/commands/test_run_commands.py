@@ -1,6 +1,7 @@
 """Commands on runs: what is listed, removed and found by name, and exit codes for scripts."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,7 +166,23 @@ def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
     write(tmp_path, {"study.yaml": FFT.replace("[pcie, nvlink]", "pcie")})
     other = call("status", tmp_path / "study.yaml", "--out", out)
     assert other.exit_code == 3
-    assert f"runs of other versions, which can be named instead: {name}" in other.stderr
+    assert f"runs of other versions or settings, which can be named instead: {name}" in other.stderr
+
+
+def test_another_study_in_the_place_of_a_run_is_told(tmp_path: Path) -> None:
+    """Whoever reads it would take its rows for those of the study."""
+    write(tmp_path, {"study.yaml": FFT, "other.yaml": FFT.replace("[pcie, nvlink]", "pcie")})
+    out = tmp_path / "out"
+    call("run", tmp_path / "study.yaml", "--out", out, "-q")
+    (mine,) = left(out)
+    call("run", tmp_path / "other.yaml", "--out", out, "-q")
+    (others,) = set(left(out)) - {mine}
+    shutil.rmtree(out / others)
+    shutil.copytree(out / mine, out / others)
+    for command in (("status",), ("query",), ("export",)):
+        more = {"query": ["SELECT * FROM data"], "export": [tmp_path / "rows.csv"]}.get(command[0], [])
+        result = call(*command, tmp_path / "other.yaml", *more, "--out", out)
+        assert result.exit_code == 4 and "holds another study" in result.stderr, command
 
 
 def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:

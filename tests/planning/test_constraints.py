@@ -130,6 +130,7 @@ def test_quantiles_are_of_the_points_that_meet_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("constraints", "words"),
     [
+        (["memory_need_B == 'large'"], "a constraint compares numbers: text can only be compared with text"),
         (["time_to_first_toke_s < 1"], "did you mean 'time_to_first_token_s'"),
         (["time_to_first_token_s <"], "cannot read"),
         ("time_to_first_token_s < 1", "constraints must be a list"),
@@ -139,6 +140,19 @@ def test_mistakes(constraints: Any, words: str) -> None:
     study = {"study": "limits", "override": "memory", "axes": {**AXES, **SEARCH}, "constraints": constraints}
     with pytest.raises(SpecError, match=words):
         sweeper.plan(study)
+
+
+def test_a_point_is_explained_as_the_dataset_has_it(free: pl.DataFrame) -> None:
+    """Its reason is that of the constraint that it misses; each column stands once, choices by name."""
+    study = {"study": "limits", "output": {"mode": "all", "columns": COLUMNS}, "axes": {**AXES, **SEARCH}}
+    plan = sweeper.plan({**study, "override": "memory", "constraints": LIMITS})
+    missed = free.filter(pl.col("feasible") & (pl.col(COLUMNS[0]) >= 0.1))["point_id"].to_list()
+    for point in (missed[0], free.filter(limited(free))["point_id"][0]):
+        told = sweeper.explain(plan, point)
+        reasons = [row["value"] for row in told if row["column"] == "infeasible_reason"]
+        assert reasons == [f"constraint_failed: {LIMITS[0]}" if point in missed else ""]
+        assert len({row["column"] for row in told}) == len(told)
+        assert {row["column"]: row["value"] for row in told}["recompute"] == "none"
 
 
 def test_they_stand_at_the_top_of_a_study() -> None:

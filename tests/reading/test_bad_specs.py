@@ -115,7 +115,7 @@ STUDY_CASES = [
         "found the keys powers_of_two, range",
     ),
     Case("too few ends", "[1, 4]}", "[1]}", 19, "found 1 values; need [first, last]"),
-    Case("no power of two", "[1, 4]}", "[5, 7]}", 19, "no power of two lies from 5 to 7"),
+    Case("no power of two", "[1, 4]}", "[5, 7]}", 19, "both ends count, and 5 is no power of two"),
     Case("fractional count", "[100 GB/s, 200 GB/s]", "{linspace: [1 GB/s, 2 GB/s, 2.5]}", 8, "count must be a whole"),
     Case("huge count", "[100 GB/s, 200 GB/s]", "{linspace: [1 GB/s, 2 GB/s, 1e9]}", 8, "from 2 to 1000000"),
     Case(

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.engine.space import Axis
+from sweeper.engine.space import Axis, Box
 from sweeper.errors import SpecError
+from sweeper.study.boxes import common_point
 from sweeper.study.output import Objective, StudyOutput
 from sweeper.study.study import Study, load_study
 from tests.places import STUDIES as OURS
@@ -51,9 +52,9 @@ def test_a_study(tmp_path: Path) -> None:
         ("{linspace: [100 GB/s, 400 GB/s, 4]}", [1e11, 2e11, 3e11, 4e11]),
         ("{linspace: [1.1 B/s, 1.4 B/s, 4]}", [1.1, 1.2, 1.3, 1.4]),
         ("{geomspace: [1 GB/s, 1 TB/s, 4]}", pytest.approx([1e9, 1e10, 1e11, 1e12])),
-        ("{range: [1.1 B/s, 1.75 B/s, 0.2 B/s]}", [1.1, 1.3, 1.5, 1.7]),
+        ("{range: [1.1 B/s, 1.7 B/s, 0.2 B/s]}", [1.1, 1.3, 1.5, 1.7]),
         ("{geomspace: [1 B/s, 10 B/s, 3]}", [1, 10**0.5, 10]),
-        ("{powers_of_two: [1 B/s, 9 B/s]}", [1, 2, 4, 8]),
+        ("{powers_of_two: [1 B/s, 8 B/s]}", [1, 2, 4, 8]),
         ("3 TB/s", [3e12]),
     ],
 )
@@ -64,8 +65,8 @@ def test_generators_of_quantities(tmp_path: Path, text: str, values: list[float]
 
 def test_powers_of_two_go_from_the_least_to_the_largest(tmp_path: Path) -> None:
     for column, ends, powers in (
-        ("chip.peak_flops", "[1e19 flop/s, 1e20 flop/s]", [2.0**64]),
-        ("memory.energy", "[0.2 J/B, 1 J/B]", [0.25, 0.5, 1.0]),
+        ("chip.peak_flops", f"[{2.0**63!r} flop/s, {2.0**64!r} flop/s]", [2.0**63, 2.0**64]),
+        ("memory.energy", "[0.25 J/B, 1 J/B]", [0.25, 0.5, 1.0]),
     ):
         line = f"  {column}: {{powers_of_two: {ends}}}"
         (box,) = load(tmp_path, STUDY.replace("  memory.bandwidth: [100 GB/s, 200 GB/s]", line)).boxes
@@ -77,12 +78,12 @@ def test_powers_of_two_go_from_the_least_to_the_largest(tmp_path: Path) -> None:
     [
         ("{divisors_of: chips}", [1, 2, 4, 8]),
         ("{divisors_of: 3*dim_x + 4*dim_y}", [1, 2, 4, 7, 14, 28]),
-        ("{range: [1, 8, 3]}", [1, 4, 7]),
+        ("{range: [1, 7, 3]}", [1, 4, 7]),
         ("{geomspace: [1, 1000, 4]}", [1, 10, 100, 1000]),
         ("{geomspace: [3, 3000000, 7]}", [3, 30, 300, 3000, 30000, 300000, 3000000]),
         ("{range: [2, 8, 3]}", [2, 5, 8]),
         ("{divisors_of: 36}", [1, 2, 3, 4, 6, 9, 12, 18, 36]),
-        ("{powers_of_two: [3, 33]}", [4, 8, 16, 32]),
+        ("{powers_of_two: [4, 32]}", [4, 8, 16, 32]),
     ],
 )
 def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[float]) -> None:
@@ -96,7 +97,9 @@ def test_generators_of_whole_numbers(tmp_path: Path, text: str, values: list[flo
         ("{geomspace: [1, 10, 4]}", "whole number"),
         ("{linspace: [1, 2, 4]}", "whole number"),
         ("{geomspace: [0, 10, 2]}", "0"),
-        ("{powers_of_two: [5, 7]}", "no power of two lies from 5 to 7"),
+        ("{powers_of_two: [5, 7]}", "both ends count, and 5 is no power of two"),
+        ("{powers_of_two: [8, 4]}", "no power of two lies from 8 to 4"),
+        ("{range: [1, 8, 3]}", "both ends of a range count, but steps of 3 from 1 end at 7, not at 8"),
         ("{range: [8, 1, 1]}", "an empty range"),
     ],
 )
@@ -195,3 +198,28 @@ def test_built_in_studies(path: Path) -> None:
     study = load_study(path)
     assert study.boxes
     assert study.path == path
+
+
+def boxes_of(*chips: str) -> dict[str, object]:
+    """A study of boxes with some chips each."""
+    axes = {"workload": "llama3_8b", "memory": "hbm3", "link": "nvlink4", "topology": "switch", "chips": 8, "dim_x": 8}
+    boxes = [{"axes": {"chip": chip, "tensor_parallel": [4, 8]}} for chip in chips]
+    return {"study": "apart", "axes": axes, "boxes": boxes, "override": "memory"}
+
+
+def test_a_point_is_in_one_box() -> None:
+    """Else it counts twice in every sum over the dataset, also where boxes put their columns together otherwise."""
+    size = Axis("size", ("chips", "dim_x"), ((8, 8), (16, 16)), False)
+    first = Box((Axis("chip", ("chip",), (("c1",), ("c2",)), False), size))
+    second = Box((Axis("system", ("chips", "chip"), ((8, "c3"), (16, "c2")), False),
+                  Axis("dim_x", ("dim_x",), ((16,),), False)))  # fmt: skip
+    assert common_point(first, second) == {"chip": "c2", "chips": 16, "dim_x": 16}
+    assert common_point(first, Box((*second.axes[:1], Axis("dim_x", ("dim_x",), ((8,),), False)))) == {}
+    assert common_point(first, Box((first.axes[0],))) == {}, "a column that one of them lacks tells nothing"
+
+
+@pytest.mark.parametrize("chips", [("h100_sxm", "h100_sxm"), ("h100_sxm", "tpu_v4", "h100_sxm")])
+def test_boxes_that_share_a_point_are_refused(chips: tuple[str, ...]) -> None:
+    with pytest.raises(SpecError, match=f"box 1 has points of box {len(chips)} too"):
+        load_study(boxes_of(*chips))
+    assert len(load_study(boxes_of("h100_sxm", "tpu_v4")).boxes) == 2

@@ -112,6 +112,9 @@ def test_questions_are_answered(sql: str, run: Path) -> None:
         ("SELECT nonsense FROM data", "answer: unknown column of the dataset 'nonsense'"),
         ("DROP TABLE data", "answer: found 'DROP TABLE data'; a query begins with SELECT"),
         ("SELECT chip FROM other", "answer: the query failed"),
+        ("SELECT CAST(chip AS INTEGER) AS x FROM data", "answer: the query failed: cannot cast"),
+        ("SELECT SUM(chip) AS x FROM data", "answer: the query failed: `sum` operation not supported"),
+        ("SELECT chip FROM data WHERE iteration_time_s > 'slow'", "answer: the query failed: cannot compare string"),
     ],
 )
 def test_an_answer_that_the_dataset_could_not_give_is_refused_before(answer: str, words: str) -> None:

@@ -1,5 +1,6 @@
 """What the command line says of a dataset: the best row for each value of an axis."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -72,3 +73,25 @@ def test_a_command_refuses_it_before_it_runs(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["run", "table6_sn10", "--best-by", "chps", "--out", str(tmp_path)])
     assert result.exit_code == 2 and "did you mean 'chips'" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def searching(**parts: object) -> dict[str, object]:
+    """The study with its sizes searched by another objective than the usual ones."""
+    said = {**STUDY, **parts, "search": {"size": STUDY["axes"]["size"]}, "output": {"mode": "best"}}  # type: ignore[index]
+    return {**said, "axes": {name: value for name, value in STUDY["axes"].items() if name != "size"}}  # type: ignore[attr-defined]
+
+
+def test_of_what_was_searched_the_best_by_other_objectives_is_not_told(tmp_path: Path) -> None:
+    """The rows are the best by the study's own: the best of these by others is not the best by others. What was found
+    is told, also where it is the same for all rows."""
+    path = tmp_path / "searching.yaml"
+    path.write_text(json.dumps(searching(objective={"minimise": "time_to_first_token_s"})))
+    shown = CliRunner().invoke(main, ["run", str(path), "--out", str(tmp_path / "out"), "-q"]).stdout
+    assert "minimise time_to_first_token_s" in shown and "maximise utilisation" not in shown
+    heads = shown.splitlines()[0].split()
+    assert {"chips", "dim_x", "tensor_parallel"} <= set(heads)
+    asked = ["run", str(path), "--out", str(tmp_path / "out"), "-q", "--best-by"]
+    swept = CliRunner().invoke(main, [*asked, "batch_size"])
+    assert swept.exit_code == 0 and "runner_up_behind" in swept.stdout
+    lost = CliRunner().invoke(main, [*asked, "chips"])
+    assert lost.exit_code == 2 and "of chips, which is searched, the best alone is kept" in lost.stderr

@@ -108,11 +108,28 @@ def directory_of(out: str | Path | Folder, plan: RunnablePlan) -> str:
 
 def claim(run: Folder, plan: RunnablePlan) -> None:
     """Write resolved.json, or check that the one there is of this plan. Raises OutputConflict if it is not."""
-    mine = {"name": plan.name, "hash": plan.hash, "points": plan.point_count, "chunks": plan.chunk_count}
     text = run.get(RESOLVED)
     if text is None:
-        run.put(RESOLVED, _json({**mine, "study": plan.resolved}))
-        return
+        run.put(RESOLVED, _json({**_named(plan), "study": plan.resolved}))
+    else:
+        _assert_same(run, text, plan)
+
+
+def assert_own(run: Folder, plan: RunnablePlan) -> None:
+    """Raises OutputConflict if there is another plan's run."""
+    text = run.get(RESOLVED)
+    if text is not None:
+        _assert_same(run, text, plan)
+
+
+def _named(plan: RunnablePlan) -> dict[str, Any]:
+    """What tells the run of a plan from those of others."""
+    return {"name": plan.name, "hash": plan.hash, "points": plan.point_count, "chunks": plan.chunk_count}
+
+
+def _assert_same(run: Folder, text: bytes, plan: RunnablePlan) -> None:
+    """Raises OutputConflict if the resolved.json of a run is not of this plan."""
+    mine = _named(plan)
     try:
         there = json.loads(text)
         theirs = {key: there.get(key) for key in mine}
