@@ -102,7 +102,10 @@ def test_the_command_says_and_draws_it(tmp_path: Path) -> None:
     [
         (("memory.bandwidth", "memry"), "memory.bandwidth"),
         (("memory.bandwidth", "chips"), "axis of several values"),
-        (("memory.bandwidht", "memory.bandwidth"), "reads no number memory.bandwidht"),
+        (
+            ("memory.bandwidht", "memory.bandwidth"),
+            "unknown number 'memory.bandwidht', did you mean 'memory.bandwidth'?",
+        ),
         (("memory.*", "memory.bandwidth"), "one number at a time"),
         (("workload.layers", "memory.bandwidth"), "reads no number"),
         (("memory.bandwidth", "memory.bandwidth", "--objective", "nothing"), "unknown objective"),

@@ -2,13 +2,14 @@
 reads them, and the values that they take."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
 
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
+from sweeper.errors import unknown
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
@@ -40,9 +41,14 @@ NOT_VARIED = (
 def numbers_in(columns: Columns, grid: Grid) -> dict[str, Attribute]:
     """Numbers of the entries that fill the roles of a box, and of what its packages are made of, by the names under
     which a study replaces them."""
-    packages = (columns.study.packages[str(name)] for name in values_of(grid, PACKAGE_ROLE) if name)
-    own = (design.numbers for design in packages)
-    return OVERRIDES | {name: attribute for numbers in own for name, attribute in numbers.items()}
+    named = (str(name) for name in values_of(grid, PACKAGE_ROLE) if name)
+    return OVERRIDES | _of_packages(columns.study, named)
+
+
+def _of_packages(study: Study, names: Iterable[str]) -> dict[str, Attribute]:
+    """Numbers of some packages of a study."""
+    own = (study.packages[name].numbers for name in names)
+    return {name: attribute for numbers in own for name, attribute in numbers.items()}
 
 
 def reads(columns: Columns, structure: Mapping[str, str], program: Program, name: str) -> bool:
@@ -164,7 +170,13 @@ def unmatched(study: Study, names: Sequence[str]) -> list[str]:
     if perturbation.only == Perturbation.only:
         return [f"the objective reads no number of the hardware that could be varied {NOT_VARIED}"]
     silent = [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
-    return [f"the objective reads no number {pattern} that could be varied {NOT_VARIED}" for pattern in silent]
+    known = OVERRIDES.keys() | _of_packages(study, study.packages).keys()
+    return [
+        f"the objective reads no number {pattern} that could be varied {NOT_VARIED}"
+        if any(fnmatchcase(name, pattern) for name in known)
+        else unknown("number", pattern, known)
+        for pattern in silent
+    ]
 
 
 def drawn(

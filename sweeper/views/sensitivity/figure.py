@@ -1,10 +1,12 @@
 """The answer of a sensitivity as a picture."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweeper.planning.sensitivity.parameters import lacks
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure
 from sweeper.views.sensitivity.answer import Elasticity, Sensitivity, Step
 from sweeper.views.sensitivity.break_even import BreakEvens
@@ -15,19 +17,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+LACK = "lack of "
+"""What stands before the name of a yield, of which what it lacks to 1 is varied."""
+
+
 def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
-    """Draw elasticities, rank correlations and what steps buy at `path`; equal answers give equal bytes."""
+    """Draw elasticities, rank correlations over draws and what steps buy, as far as there are some, at `path`; equal
+    answers give equal bytes."""
     shown, steps = answer.elasticities[:MOST], answer.steps[:MOST_STEPS]
     height = 2.2 + 0.24 * max(len(shown), len(steps), 8)
     title = f"What the best {answer.objective} depends on, with the design found again"
     with styled_figure((14.0, height), title, answer.study) as figure:
-        left, middle, right = figure.subplots(1, 3, width_ratios=(1.0, 0.6, 1.0))
-        _bars(left, shown)
-        _correlations(middle, shown, by_chance(answer.able))
-        _gains(right, steps)
+        panels: list[tuple[float, Callable[[Axes], None]]] = [(1.0, lambda panel: _bars(panel, shown))]
+        if answer.draws:
+            panels.append((0.6, lambda panel: _correlations(panel, shown, by_chance(answer.able))))
+        if steps:
+            panels.append((1.0, lambda panel: _gains(panel, steps)))
+        widths = [width for width, _ in panels]
+        for (_, draw), panel in zip(panels, figure.subplots(1, len(panels), width_ratios=widths, squeeze=False)[0]):
+            draw(panel)
         bars = "Bars: means; lines: least and most over the combinations."
-        steps_are = f"Steps (green: sure gain, red: sure loss in most pairs): {drawn(answer)}."
-        figure.supxlabel(f"{bars} {steps_are}", fontsize=8.0, color="#444444")
+        steps_are = f"Steps (green: sure gain, red: sure loss in most pairs): {drawn(answer)}." if steps else ""
+        some = any(lacks(each.parameter) for each in shown)
+        lacking = f" {LACK.capitalize()}a share: how little is missing to 1." if some else ""
+        figure.supxlabel(f"{bars}{lacking} {steps_are}", fontsize=8.0, color="#444444")
         return save_picture(figure, path)
 
 
@@ -38,7 +51,7 @@ def _bars(panel: "Axes", shown: tuple[Elasticity, ...]) -> None:
     panel.hlines(places, [min(each.least, 0.0) for each in shown], [max(each.most, 0.0) for each in shown],
                  color="black", linewidth=0.8)  # fmt: skip
     panel.axvline(0.0, color="black", linewidth=0.8)
-    panel.set_yticks(places, [each.parameter for each in shown], fontsize=8.0)
+    panel.set_yticks(places, [f"{LACK * lacks(each.parameter)}{each.parameter}" for each in shown], fontsize=8.0)
     panel.set(ylim=(max(len(shown), 1) - 0.4, -0.6), xlabel="elasticity of the best")
     panel.tick_params(axis="y", length=0.0)
     panel.set_title("Which number buys most", loc="left")
