@@ -21,7 +21,8 @@ from sweeper.kernels.serving.load import Pass, Requests, attended_s, pass_s, pas
 
 class Pool(NamedTuple):
     """Servers that are alike: times of their passes, how many there are, requests that each runs at most, tokens of a
-    pass at most, tokens that the cache of each holds, and what is drafted."""
+    pass at most, tokens that the cache of each holds, what is drafted, and what a request takes of the cache beside its
+    tokens, in tokens."""
 
     timing: Pass
     servers: int
@@ -29,15 +30,17 @@ class Pool(NamedTuple):
     budget: int
     cache_tokens: int
     drafts: Drafts = NO_DRAFTS
+    state: int = 0
 
 
 class Moving(NamedTuple):
-    """Seconds in which a server sends the cache of a token, and in which another one receives it; that any cache takes
-    besides; and from sending a request to its arrival."""
+    """Seconds in which a server sends the cache of a token, and in which another one receives it; the same of what is
+    kept of any request; and from sending a request to its arrival."""
 
     send_s: float
     receive_s: float
-    each_s: float
+    send_each_s: float
+    receive_each_s: float
     host_s: float
 
 
@@ -60,7 +63,11 @@ def share(pool: Pool, prompts: np.ndarray, most: int) -> int:
     """How many of the prompts that wait a server takes: one, or as many as its budget and cache allow, at most so
     many."""
     tokens, count = prompts[0], 1
-    while count < most and tokens + prompts[count] <= min(pool.budget, pool.cache_tokens):
+    while (
+        count < most
+        and tokens + prompts[count] <= pool.budget
+        and tokens + prompts[count] + pool.state * (count + 1) <= pool.cache_tokens
+    ):
         tokens += prompts[count]
         count += 1
     return count
@@ -118,7 +125,7 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 last_s[which] = now
                 cached[server] -= prompts[which] + outputs[which]
                 grows[server] -= pace[which]
-                held[server] -= prompts[which] + outputs[which]
+                held[server] -= prompts[which] + outputs[which] + after.state
                 if clients > 0 and known < count:
                     arrival_s[known] = now + moving.host_s
                     known += 1
@@ -131,9 +138,9 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 for which in range(begun[server], ended[server]):
                     there = int(np.argmin(bound))
                     begins_s = max(prompt_end_s[server], sends_s[server], receives_s[there])
-                    sends_s[server] = begins_s + moving.send_s * prompts[which]
-                    receives_s[there] = begins_s + moving.receive_s * prompts[which]
-                    first_s[which] = max(sends_s[server], receives_s[there]) + moving.each_s
+                    sends_s[server] = begins_s + moving.send_s * prompts[which] + moving.send_each_s
+                    receives_s[there] = begins_s + moving.receive_s * prompts[which] + moving.receive_each_s
+                    first_s[which] = max(sends_s[server], receives_s[there])
                     home[which] = there
                     bound[there] += 1
                     on_the_way[travelling] = which
@@ -166,7 +173,7 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
         kept = 0
         for place in range(waiting):
             which, server = waits[place], home[waits[place]]
-            tokens = prompts[which] + outputs[which]
+            tokens = prompts[which] + outputs[which] + after.state
             free = running[server] < after.slots and held[server] + tokens <= after.cache_tokens
             if token_end_s[server] < np.inf or not free:
                 waits[kept] = which
@@ -234,4 +241,4 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
 @compiled
 def _fits(before: Pool, after: Pool, prompt: int, output: int) -> bool:
     """Whether a request can be served at all."""
-    return prompt + output <= after.cache_tokens and prompt <= before.cache_tokens
+    return prompt + output + after.state <= after.cache_tokens and prompt + before.state <= before.cache_tokens

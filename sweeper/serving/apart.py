@@ -26,7 +26,7 @@ class Part:
         """Their replicas, one by one."""
         count, cache = self.servers * self.replica.replicas, self.replica.cache_tokens(self.admission.budget)
         slots, budget = self.admission.slots, self.admission.budget
-        return Pool(self.replica.timing, count, slots, budget, cache, self.replica.drafts)
+        return Pool(self.replica.timing, count, slots, budget, cache, self.replica.drafts, self.replica.state_tokens)
 
     @property
     def chips(self) -> int:
@@ -35,10 +35,11 @@ class Part:
 
 
 def moving_of(before: Replica, after: Replica) -> Moving:
-    """What it takes to move caches where every chip sends, or receives, what it has of a token. Requests wait for the
-    host of their prompts."""
+    """What it takes to move caches, and states of models that keep some, where every chip sends, or receives, what it
+    has of them. Requests wait for the host of their prompts."""
     send_s, receive_s = (each.token_B / each.link_Bps for each in (before, after))
-    return Moving(send_s, receive_s, 0.0, before.host_s)
+    send_each_s, receive_each_s = (each.state_B / each.link_Bps for each in (before, after))
+    return Moving(send_s, receive_s, send_each_s, receive_each_s, before.host_s)
 
 
 def apart_under_load(
@@ -50,12 +51,10 @@ def apart_under_load(
 ) -> Load:
     """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests.
 
-    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, for models that keep a state for
-    each request, and for more slots than passes of generated tokens have room for.
+    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, and for more slots than passes of
+    generated tokens have room for.
     """
     assert_budget(after.replica, after.admission)
-    if before.replica.state_tokens or after.replica.state_tokens:
-        raise UsageFault("models that keep a state for each request are not simulated on two kinds of servers")
     moving = moving_of(before.replica, after.replica)
     requests = requests_of(asked)
     serve_apart(before.pool, after.pool, moving, clients, requests)
@@ -63,5 +62,5 @@ def apart_under_load(
         least = min((before, after), key=lambda part: part.pool.cache_tokens)
         where = "prompts" if least is before else "generated tokens"
         holds = f"the caches for {where} hold"
-        raise UsageFault(too_small(least.pool.cache_tokens, least.admission.budget, holds))
+        raise UsageFault(too_small(least.pool.cache_tokens, least.admission.budget, holds, least.pool.state))
     return load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})

@@ -21,7 +21,7 @@ TICK = 2.0**-10
 TOKENS = np.array([4.0, 8.0, 16.0, 64.0])
 """Apart by powers of two: what lies between them is exact, as all sums of ticks are, so that what happens at the same
 time in one simulation does in the other."""
-AT_ONCE = Moving(0.0, 0.0, 0.0, 0.0)
+AT_ONCE = Moving(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def run(
@@ -43,7 +43,7 @@ def pool(seconds: float = 1.0, servers: int = 1, slots: int = 8, budget: int = 1
 def plain(of: Pool) -> NaivePool:
     """The same servers for the twin."""
     drafts = NaiveDrafts(of.drafts.tokens, of.drafts.chances.tolist())
-    return NaivePool(partial(seconds_of, of.timing), of.servers, of.slots, of.budget, of.cache_tokens, drafts)
+    return NaivePool(partial(seconds_of, of.timing), of.servers, of.slots, of.budget, of.cache_tokens, drafts, of.state)
 
 
 def ticks(low: int, high: int) -> st.SearchStrategy[float]:
@@ -69,10 +69,18 @@ def drafting(draw: st.DrawFn) -> Drafts:
 budgets, caches = st.integers(1, 150), st.integers(20, 300)
 without_reading = passes().map(lambda timing: timing._replace(reading_s=np.zeros(4)))
 """Caches grow by parts of a token where drafts are accepted, and sums of these are not exact."""
+states = st.sampled_from([0, 0, 9])
 pools = st.builds(
-    Pool, passes(), st.integers(1, 4), st.integers(1, 6), budgets, caches, st.just(NO_DRAFTS)
+    Pool,
+    passes(),
+    st.integers(1, 4),
+    st.integers(1, 6),
+    budgets,
+    caches,
+    st.just(NO_DRAFTS),
+    st.sampled_from([0, 0, 9]),
 ) | st.builds(Pool, without_reading, st.integers(1, 4), st.integers(1, 4), budgets, caches, drafting())
-movings = st.builds(Moving, ticks(0, 4), ticks(0, 4), ticks(0, 100), st.sampled_from([0.0, 52 * TICK]))
+movings = st.builds(Moving, ticks(0, 4), ticks(0, 4), ticks(0, 100), ticks(0, 100), st.sampled_from([0.0, 52 * TICK]))
 
 
 @examples(150)
@@ -95,7 +103,7 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
 def test_one_request_takes_its_prompt_its_way_and_its_tokens() -> None:
     timing = timing_of([1.0, 1.0], [1.0, 1e6], 0.25, 0.125)
     before, after = Pool(timing, 1, 1, 4, 100), Pool(timing._replace(linear_s=np.array([2.0, 2.0])), 1, 1, 4, 100)
-    _, first, last = run(before, after, Moving(0.5, 0.25, 3.0, 7.0), [10.0], [6], [4])
+    _, first, last = run(before, after, Moving(0.5, 0.25, 3.0, 1.0, 7.0), [10.0], [6], [4])
     passed = 10.0 + 2 * 1.0 + 0.125 * 6 * 7 / 2  # a full pass of four tokens and one of two
     assert first[0] == passed + 3.0 + 0.5 * 6
     assert last[0] == first[0] + 3 * 2.0 + 0.25 * (7 + 8 + 9)
@@ -110,7 +118,7 @@ def test_accepted_drafts_spare_passes_and_caches_grow_by_them() -> None:
 
 
 def test_who_has_one_token_to_make_is_done_when_it_has_moved() -> None:
-    _, first, last = run(pool(), pool(), Moving(0.0, 0.0, 0.5, 0.0), [0.0, 0.0], [60, 60], [1, 2])
+    _, first, last = run(pool(), pool(), Moving(0.0, 0.0, 0.5, 0.25, 0.0), [0.0, 0.0], [60, 60], [1, 2])
     assert first.tolist() == [1.5, 2.5] and last.tolist() == [1.5, 3.5]
 
 
@@ -161,29 +169,32 @@ def test_requests_that_fit_into_no_cache_let_others_pass() -> None:
     _, first, last = run(before, after, AT_ONCE, [0.0] * 6, prompts, outputs)
     assert np.isnan(first).tolist() == np.isnan(last).tolist() == [False, True, True, True, True, False]
     assert (first[0], first[5], last[0]) == (1.0, 2.0, 10.0)
-    arrived, first, last = run(before, after, Moving(0.0, 0.0, 0.0, 0.5), [0.0] * 6, prompts, outputs, 1)
+    arrived, first, last = run(before, after, Moving(0.0, 0.0, 0.0, 0.0, 0.5), [0.0] * 6, prompts, outputs, 1)
     assert arrived.tolist() == [0.5, 11.0, 11.5, 12.0, 12.5, 13.0]
     assert (first[0], last[0], first[5], last[5]) == (1.5, 10.5, 14.0, 14.0)
 
 
 def test_caches_go_over_a_link_one_after_the_other() -> None:
-    """Three prompts of ten tokens on three servers, to two that receive a token in half a second, and are sent one in
-    a quarter: the third waits for the first. From one server, they wait for each other's way out."""
-    after = pool(servers=2)
-    _, first, _ = run(pool(servers=3), after, Moving(0.25, 0.5, 2.0, 0.0), [0.0] * 3, [10] * 3, [2] * 3)
-    assert first.tolist() == [1.0 + 5.0 + 2.0, 1.0 + 5.0 + 2.0, 1.0 + 2 * 5.0 + 2.0]
-    _, first, _ = run(pool(), after, Moving(0.25, 0.5, 2.0, 0.0), [0.0] * 3, [10] * 3, [2] * 3)
-    assert first.tolist() == [8.0, 8.0 + 2.5, 8.0 + 5.0]
+    """Three prompts of ten tokens on three servers, to two that receive a token in half a second and what is kept of a
+    request in two, and are sent these in a quarter and in one: the third waits for the first. From one server, they
+    wait for each other's way out."""
+    after, moving = pool(servers=2), Moving(0.25, 0.5, 1.0, 2.0, 0.0)
+    _, first, _ = run(pool(servers=3), after, moving, [0.0] * 3, [10] * 3, [2] * 3)
+    assert first.tolist() == [1.0 + 7.0, 1.0 + 7.0, 1.0 + 2 * 7.0]
+    _, first, _ = run(pool(), after, moving, [0.0] * 3, [10] * 3, [2] * 3)
+    assert first.tolist() == [8.0, 8.0 + 3.5, 8.0 + 7.0]
 
 
 def test_a_link_carries_no_more_than_its_bandwidth() -> None:
     count = 1_000
-    moved = run(pool(0.01), pool(0.01), Moving(0.125, 0.5, 0.0, 0.0), np.zeros(count), [10] * count, [3] * count)[1]
+    moved = run(pool(0.01), pool(0.01), Moving(0.125, 0.5, 0.0, 0.0, 0.0), np.zeros(count), [10] * count, [3] * count)[
+        1
+    ]
     assert moved.max() >= 5.0 * count and np.diff(np.sort(moved)).min() == pytest.approx(5.0)
 
 
 def test_who_sends_the_next_request_waits_for_its_way() -> None:
-    arrived, first, last = run(pool(), pool(), Moving(0.0, 0.0, 0.25, 0.5), [0.0] * 2, [1, 1], [2, 2], 1)
+    arrived, first, last = run(pool(), pool(), Moving(0.0, 0.0, 0.25, 0.125, 0.5), [0.0] * 2, [1, 1], [2, 2], 1)
     assert arrived.tolist() == [0.5, 3.25] and first.tolist() == [1.75, 4.5] and last.tolist() == [2.75, 5.5]
 
 
@@ -194,7 +205,7 @@ def test_prompts_wait_as_in_a_queue_with_one_server(load: float) -> None:
     arrivals = np.cumsum(np.random.default_rng(1).exponential(1.0 / load, count))
     prompts, outputs = np.full(count, 10), np.full(count, 3)
     before, after = pool(slots=4, budget=10), pool(0.1, servers=2, slots=64)
-    arrived, first, last = run(before, after, Moving(0.025, 0.0125, 0.5, 0.0), arrivals, prompts, outputs)
+    arrived, first, last = run(before, after, Moving(0.025, 0.0125, 0.5, 0.25, 0.0), arrivals, prompts, outputs)
     assert (first - arrived).mean() - 1.0 - 0.75 == pytest.approx(load / (2.0 * (1.0 - load)), rel=0.01)
     # Two tokens more, after what is left of a pass: nobody waits for a slot.
     took = last - first
@@ -207,7 +218,9 @@ def test_a_closed_loop_keeps_as_many_in_flight_as_there_are_clients(clients: int
     prompts, outputs = random.integers(10, 200, count), random.integers(1, 100, count)
     timing = timing_of([0.01, 0.011, 0.02, 0.1], TOKENS, 1e-6, 1e-9)
     before, after = Pool(timing, 2, 16, 512, 10**9), Pool(timing, 3, 4, 512, 10**9)
-    arrived, _, last = run(before, after, Moving(1e-5, 2e-5, 0.001, 0.02), np.zeros(count), prompts, outputs, clients)
+    arrived, _, last = run(
+        before, after, Moving(1e-5, 2e-5, 0.001, 0.0, 0.02), np.zeros(count), prompts, outputs, clients
+    )
     sent = arrived - 0.02
     # A request that is done is followed by another at once; who is done is counted first.
     np.testing.assert_allclose(sent[clients:], np.sort(last)[:-clients], rtol=1e-12, atol=1e-9)

@@ -370,6 +370,27 @@ def test_caches_move_over_the_outer_link(study: Path) -> None:
     assert later_s == pytest.approx(1024 * (late.send_s - quick.send_s), rel=1e-6)
 
 
+def test_states_move_and_take_room_on_both_kinds_of_servers() -> None:
+    """A state is the same for any length: so is its way."""
+    plan = plan_of(workload="mamba2_2_7b", chips=1, dim_x=1, tensor_parallel=1)
+    server = replica_of(plan, 0, 1024, 128)
+    slow = replace(server, link_Bps=server.link_Bps / 100.0)
+    way_s = slow.state_B / slow.link_Bps
+    for prompt in (512, 1024):
+        firsts = [
+            apart_under_load(Part(each, 1, Admission()), Part(server, 1, Admission()), alone).time_to_first_token_s.mean
+            for each in (server, slow)
+            for alone in [drawn(Traffic(5, prompt, 8, rate=0.1, variation=0.0))]
+        ]
+        assert firsts[1] - firsts[0] == pytest.approx(way_s * 0.99, rel=1e-3)
+    few = replace(server, room_B=server.working_B[-1] + 4.5 * server.state_B)
+    crowd = drawn(Traffic(64, 1024, 128, clients=64))
+    plenty, scarce = (
+        apart_under_load(Part(server, 8, Admission()), Part(each, 1, Admission()), crowd, 64) for each in (server, few)
+    )
+    assert scarce.request_time_s.mean > 2.0 * plenty.request_time_s.mean, "four at a time"
+
+
 def test_a_pass_takes_what_the_study_says() -> None:
     assert budget_of(plan_of(), 0) == 8192 and budget_of(plan_of(max_batched_tokens=2048), 0) == 2048
 

@@ -44,6 +44,7 @@ class NaivePool:
     budget: int
     cache_tokens: int
     drafts: NaiveDrafts = field(default_factory=NaiveDrafts)
+    state: int = 0
 
     def passes(self, request: Request) -> int:
         """Passes that a request takes."""
@@ -68,13 +69,14 @@ class Server:
 @dataclass
 class NaiveApart:
     """Two pools, and caches that move from one to the other. Seconds in which the cache of a token goes out and comes
-    in, that any cache takes, and from sending a request to its arrival."""
+    in, the same of the state of a request, and from sending a request to its arrival."""
 
     before: NaivePool
     after: NaivePool
     out_s: float = 0.0
     in_s: float = 0.0
-    each_s: float = 0.0
+    state_out_s: float = 0.0
+    state_in_s: float = 0.0
     host_s: float = 0.0
     now: float = -math.inf
     closed: bool = False
@@ -127,8 +129,9 @@ class NaiveApart:
                 for request in server.members:
                     other = min(self.generating, key=lambda s: len(s.members) + len(s.joining))
                     begins = max(self.now, server.busy, other.busy)
-                    server.busy, other.busy = begins + self.out_s * request.prompt, begins + self.in_s * request.prompt
-                    request.first = max(server.busy, other.busy) + self.each_s
+                    server.busy = begins + self.out_s * request.prompt + self.state_out_s
+                    other.busy = begins + self.in_s * request.prompt + self.state_in_s
+                    request.first = max(server.busy, other.busy)
                     other.joining.append(request)
                     self.moving.append((request, other))
                 server.members, server.ends = [], math.inf
@@ -161,8 +164,8 @@ class NaiveApart:
         """Who has a server joins it between two passes if it has a slot and room; then passes begin."""
         stay = []
         for request, server in self.waiting:
-            held = sum(r.whole for r in server.members)
-            room = len(server.members) < self.after.slots and held + request.whole <= self.after.cache_tokens
+            held = sum(r.whole + self.after.state for r in [*server.members, request])
+            room = len(server.members) < self.after.slots and held <= self.after.cache_tokens
             if server.ends == math.inf and room:
                 server.joining.remove(request)
                 server.members.append(request)
@@ -178,7 +181,8 @@ class NaiveApart:
 
     def fits(self, request: Request) -> bool:
         """Whether there is a cache that holds it, before and after."""
-        return request.prompt <= self.before.cache_tokens and request.whole <= self.after.cache_tokens
+        made = request.prompt + self.before.state <= self.before.cache_tokens
+        return made and request.whole + self.after.state <= self.after.cache_tokens
 
     def take(self) -> None:
         """Idle servers of prompts take from the queue."""
@@ -194,11 +198,16 @@ class NaiveApart:
             while there < len(self.queue) and self.queue[there].arrived <= self.now and self.fits(self.queue[there]):
                 there += 1
             most = min(math.ceil(there / len(idle)), self.before.slots)
-            room = min(self.before.budget, self.before.cache_tokens)
             taken = [self.queue.pop(0)]
-            while len(taken) < most and sum(r.prompt for r in [*taken, self.queue[0]]) <= room:
+            while len(taken) < most and self.pass_together([*taken, self.queue[0]]):
                 taken.append(self.queue.pop(0))
             idle[0].members, idle[0].ends = taken, self.now + self.prompts_s(taken)
+
+    def pass_together(self, requests: list[Request]) -> bool:
+        """Whether a pass takes some prompts, and a cache holds what they make."""
+        tokens = sum(request.prompt for request in requests)
+        kept = tokens + self.before.state * len(requests)
+        return tokens <= self.before.budget and kept <= self.before.cache_tokens
 
     def prompts_s(self, taken: list[Request]) -> float:
         """Seconds of prompts that pass together: tokens in pieces of the budget, all their pairs as in the first."""
