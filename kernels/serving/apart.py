@@ -1,10 +1,11 @@
 """Prompts and generated tokens on different servers: two pools, and caches that move from one to the other.
 
 Requests queue for the servers of prompts, first come, first served; idle servers share those that wait evenly, each as
-many as a pass of its budget takes. What has passed moves, alone, to the server of generated tokens that has the fewest
-requests, one after the other over the links of both, and joins it after the pass that it meets, if it has a slot and
-room for all tokens to come (Zhong et al., "DistServe", OSDI 2024; Patel et al., "Splitwise", ISCA 2024). The first
-token is out when a request has moved.
+many as a pass of its budget takes of what its own cache does not know. What has passed moves, alone, to the server of
+generated tokens that has the fewest requests, one after the other over the links of both, and joins it after the pass
+that it meets, if it has a slot and room for all tokens to come (Zhong et al., "DistServe", OSDI 2024; Patel et al.,
+"Splitwise", ISCA 2024). The first token is out when a request has moved. Blocks of prompts that begin alike stay on the
+server on which they passed (`Prefixes`); those that come from a slower tier come beside the pass.
 
 With `Drafts` a pass takes several tokens of each request, and a request needs fewer passes, over which its cache grows
 evenly.
@@ -17,6 +18,17 @@ import numpy as np
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts, passes_of
 from sweeper.kernels.serving.load import Pass, Requests, attended_s, pass_s, passes_until, reading_s
+from sweeper.kernels.serving.prefixes import (
+    Prefixes,
+    count_found,
+    in_blocks,
+    known_blocks,
+    make_room,
+    of_server,
+    release,
+    unused_blocks,
+    use,
+)
 
 
 class Pool(NamedTuple):
@@ -45,12 +57,9 @@ class Moving(NamedTuple):
 
 
 @compiled
-def prompts_s(pool: Pool, prompts: np.ndarray) -> float:
-    """Seconds of some prompts that pass together, in passes of at most the budget, their attention as in a full one."""
-    tokens = pairs = 0.0
-    for prompt in prompts:
-        tokens += prompt
-        pairs += 0.5 * prompt * (prompt + 1.0)
+def prompts_s(pool: Pool, tokens: float, pairs: float) -> float:
+    """Seconds of so many tokens of prompts that pass together, in passes of at most the budget, which attend to so many
+    pairs, as in a full one."""
     full = np.floor(tokens / pool.budget)
     rest = tokens - full * pool.budget
     took = full * pass_s(pool.timing, 0.0, 0.0, float(pool.budget), 0.0)
@@ -59,23 +68,33 @@ def prompts_s(pool: Pool, prompts: np.ndarray) -> float:
 
 
 @compiled
-def share(pool: Pool, prompts: np.ndarray, most: int) -> int:
-    """How many of the prompts that wait a server takes: one, or as many as its budget and cache allow, at most so
-    many."""
-    tokens, count = prompts[0], 1
-    while (
-        count < most
-        and tokens + prompts[count] <= pool.budget
-        and tokens + prompts[count] + pool.state * (count + 1) <= pool.cache_tokens
-    ):
-        tokens += prompts[count]
+def take_prompts(pool: Pool, prompts: np.ndarray, prefixes: Prefixes, first: int, most: int) -> tuple[int, float]:
+    """Let a server take prompts from the first on: one, or as many as its budget and cache allow, at most so many. How
+    many these are, and the seconds until they have passed: those at least in which what slower tiers have comes."""
+    count, held, tokens, pairs, coming_s = 0, 0.0, 0, 0.0, 0.0
+    while count < most:
+        which = first + count
+        known = known_blocks(prefixes, which, prompts[which])
+        before, new = prefixes.size * known, prompts[which] - prefixes.size * known
+        need = prompts[which] - in_blocks(prefixes, which) + prefixes.size * unused_blocks(prefixes, which) + pool.state
+        if count > 0 and (tokens + new > pool.budget or held + need > pool.cache_tokens):
+            break
+        count_found(prefixes, which, known, prompts[which])
+        coming_s += use(prefixes, which, known)
+        held += need
+        make_room(prefixes, pool.cache_tokens - held)
+        tokens += new
+        pairs += new * (before + 0.5 * (new + 1.0))
         count += 1
-    return count
+    return count, max(prompts_s(pool, float(tokens), pairs), coming_s)
 
 
 @compiled
-def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, requests: Requests) -> None:
-    """Serve requests, in their order, by a pool for prompts and one for generated tokens.
+def serve_apart(
+    before: Pool, after: Pool, moving: Moving, clients: int, requests: Requests, prefixes: Prefixes
+) -> None:
+    """Serve requests, in their order, by a pool for prompts, each of whose servers keeps its own prefixes, and one for
+    generated tokens.
 
     As `serve` has it: without `clients` requests arrive at `arrival_s`; with so many, each is followed by the next, and
     `arrival_s` is written. A request that fits into no cache has NaN as its times.
@@ -135,7 +154,9 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 cached[server] = grows[server] = 0.0  # what rounding left
         for server in range(before.servers):
             if prompt_end_s[server] <= now:
+                own = of_server(prefixes, server)
                 for which in range(begun[server], ended[server]):
+                    release(own, which, prompts[which])
                     there = int(np.argmin(bound))
                     begins_s = max(prompt_end_s[server], sends_s[server], receives_s[there])
                     sends_s[server] = begins_s + moving.send_s * prompts[which] + moving.send_each_s
@@ -214,9 +235,11 @@ def serve_apart(before: Pool, after: Pool, moving: Moving, clients: int, request
                 there += 1
             most = min(-(-(there - taken) // idle), before.slots)
             server = int(np.argmax(prompt_end_s))
-            begun[server], ended[server] = taken, taken + share(before, prompts[taken:there], most)
+            most = min(most, there - taken)
+            together, took_s = take_prompts(before, prompts, of_server(prefixes, server), taken, most)
+            begun[server], ended[server] = taken, taken + together
             taken = ended[server]
-            prompt_end_s[server] = now + prompts_s(before, prompts[begun[server] : ended[server]])
+            prompt_end_s[server] = now + took_s
         coming = np.min(prompt_end_s)
         for place in range(travelling):
             coming = min(coming, first_s[on_the_way[place]])

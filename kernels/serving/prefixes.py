@@ -44,6 +44,17 @@ class Prefixes(NamedTuple):
 
 
 @compiled
+def of_server(every: Prefixes, server: int) -> Prefixes:
+    """What one of several servers keeps, to be written; of all of them arrays have another axis first, from `found`
+    on."""
+    return Prefixes(
+        every.size, every.first, every.blocks, every.most, every.token_s, every.found[server], every.tier[server],
+        every.users[server], every.older[server], every.newer[server], every.ends[server], every.kept[server],
+        every.used[server],
+    )  # fmt: skip
+
+
+@compiled
 def in_blocks(prefixes: Prefixes, which: int) -> int:
     """Tokens of a request that lie in whole blocks of its prompt."""
     return prefixes.size * (prefixes.first[which + 1] - prefixes.first[which])

@@ -1,14 +1,24 @@
 """Servers of prompts and servers of generated tokens: two points of a study, or of two, and the link between them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
-from sweeper.serving.load import Admission, Load, assert_budget, load_of, requests_of, too_small
+from sweeper.serving.load import (
+    Admission,
+    Load,
+    assert_budget,
+    assert_shared,
+    load_of,
+    requests_of,
+    too_small,
+    worth_of,
+)
 from sweeper.serving.passes import Replica
+from sweeper.serving.prefixes import Tier, prefixes_of_servers
 from sweeper.serving.traffic import Arrivals
 
 
@@ -48,19 +58,24 @@ def apart_under_load(
     asked: Arrivals,
     clients: int = 0,
     limits: Mapping[str, float] | None = None,
+    tiers: Sequence[Tier] = (),
 ) -> Load:
-    """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests.
+    """Let servers of prompts (`before`) and of generated tokens (`after`) serve requests. What prompts have in common
+    stays on each server of prompts for itself, and in `tiers` of its own behind it.
 
-    `limits` as in `under_load`. Raises UsageFault if no request fits into the caches, and for more slots than passes of
-    generated tokens have room for.
+    `limits` and `tiers` as in `under_load`. Raises UsageFault if no request fits into the caches, for more slots than
+    passes of generated tokens have room for, and for beginnings that the states of a model do not let share.
     """
+    assert_shared(before.replica, asked)
     assert_budget(after.replica, after.admission)
-    moving = moving_of(before.replica, after.replica)
-    requests = requests_of(asked)
-    serve_apart(before.pool, after.pool, moving, clients, requests)
+    moving, pool = moving_of(before.replica, after.replica), before.pool
+    requests, worth = requests_of(asked), worth_of(before.replica, before.admission, asked, tiers)
+    prefixes = prefixes_of_servers(asked.blocks, worth.read, before.replica.token_B, pool.servers)
+    serve_apart(pool, after.pool, moving, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
         least = min((before, after), key=lambda part: part.pool.cache_tokens)
         where = "prompts" if least is before else "generated tokens"
         holds = f"the caches for {where} hold"
         raise UsageFault(too_small(least.pool.cache_tokens, least.admission.budget, holds, least.pool.state))
-    return load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})
+    load = load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})
+    return load if not len(asked.blocks.numbers) else worth.told(load, prefixes.found.sum(axis=0))

@@ -85,19 +85,34 @@ def under_load(
     """
     assert_shared(replica, asked)
     server, requests = server_of(replica, admission), requests_of(asked)
-    anew_s = passing_s(replica.timing, admission, asked) if tiers else 0.0
-    read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps <= anew_s]
-    prefixes = prefixes_of(asked.blocks, read, replica.token_B)
+    worth = worth_of(replica, admission, asked, tiers)
+    prefixes = prefixes_of(asked.blocks, worth.read, replica.token_B)
     busy = serve(replica.timing, server, clients, requests, prefixes)
     if np.isnan(requests.last_s).all():
         raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
     load = load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
-    if not len(asked.blocks.numbers):
-        return load
-    shares = prefixes.found / prefixes.found.sum()
-    found = dict(zip([CHIP, *(tier.name for tier in read)], shares.tolist(), strict=False))
-    unread = {tier.name: replica.token_B / anew_s for tier in tiers if tier not in read}
-    return replace(load, found=found, unread=unread)
+    return load if not len(asked.blocks.numbers) else worth.told(load, prefixes.found)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Tiers that are read, and the others with the bytes per second from which on they would be."""
+
+    read: Sequence[Tier]
+    unread: Mapping[str, float]
+
+    def told(self, load: Load, found: np.ndarray) -> Load:
+        """A load with where its tokens were found, of which there are so many on the chip, in each tier and nowhere."""
+        shares = (found / found.sum()).tolist()
+        named = dict(zip([CHIP, *(tier.name for tier in self.read)], shares, strict=False))
+        return replace(load, found=named, unread=self.unread)
+
+
+def worth_of(replica: Replica, admission: Admission, asked: Arrivals, tiers: Sequence[Tier]) -> Worth:
+    """Tiers from which a token comes as soon as it passes anew in a full pass are worth reading."""
+    anew_s = passing_s(replica.timing, admission, asked) if tiers else 0.0
+    read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps <= anew_s]
+    return Worth(read, {tier.name: replica.token_B / anew_s for tier in tiers if tier not in read})
 
 
 def passing_s(timing: Pass, admission: Admission, asked: Arrivals) -> float:

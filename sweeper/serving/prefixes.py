@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from sweeper.errors import UsageFault
 from sweeper.kernels.serving.prefixes import NONE, NOWHERE, Prefixes
 
 CHIP = "chip"
@@ -74,6 +76,20 @@ class Tier:
     name: str
     capacity_B: float
     bandwidth_Bps: float
+
+
+MOST_KEPT = 50_000_000
+"""Blocks over all servers beyond which nobody keeps track of them."""
+
+
+def prefixes_of_servers(blocks: Blocks, tiers: Sequence[Tier], token_B: float, servers: int) -> Prefixes:
+    """What so many servers know before the first request, each for itself: one after the other along a first axis.
+    Raises UsageFault for very many blocks."""
+    one: dict[str, Any] = prefixes_of(blocks, tiers, token_B)._asdict()
+    if servers * len(one["tier"]) > MOST_KEPT:
+        raise UsageFault(f"{servers:,} servers of prompts and {len(one['tier']):,} blocks are too many: say fewer")
+    own = list(one)[list(one).index("found") :]
+    return Prefixes(**one | {name: np.repeat(one[name][None], servers, axis=0) for name in own})
 
 
 def prefixes_of(blocks: Blocks, tiers: Sequence[Tier], token_B: float) -> Prefixes:

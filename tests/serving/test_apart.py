@@ -1,6 +1,7 @@
 """The simulation of prompts and tokens on different servers against a plain one, queueing theory, and what must hold of
 any such servers."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from sweeper.kernels.serving.apart import Moving, Pool, serve_apart
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, Requests
+from sweeper.kernels.serving.prefixes import Prefixes
+from sweeper.serving.prefixes import Blocks, Tier, prefixes_of_servers
 from tests.support.examples import examples
-from tests.support.servers import alike, seconds_of, timing_of
+from tests.support.servers import alike, beginnings, seconds_of, timing_of
 from tests.twins.naive_apart import NaiveApart, NaivePool
 from tests.twins.naive_load import NaiveDrafts
 
@@ -24,14 +27,25 @@ time in one simulation does in the other."""
 AT_ONCE = Moving(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
+def nothing_shared(requests: int, servers: int) -> Prefixes:
+    return prefixes_of_servers(Blocks.none(requests), (), 1.0, servers)
+
+
 def run(
-    before: Pool, after: Pool, moving: Moving, arrivals: Any, prompts: Any, outputs: Any, clients: int = 0
+    before: Pool,
+    after: Pool,
+    moving: Moving,
+    arrivals: Any,
+    prompts: Any,
+    outputs: Any,
+    clients: int = 0,
+    prefixes: Prefixes | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """When requests arrived, had their first and their last token."""
     arrival_s = np.array(arrivals, np.float64)
     first, last = np.empty(len(arrival_s)), np.empty(len(arrival_s))
     requests = Requests(np.array(prompts, np.int64), np.array(outputs, np.int64), arrival_s, first, last)
-    serve_apart(before, after, moving, clients, requests)
+    serve_apart(before, after, moving, clients, requests, prefixes or nothing_shared(len(arrival_s), before.servers))
     return arrival_s, first, last
 
 
@@ -70,16 +84,10 @@ budgets, caches = st.integers(1, 150), st.integers(20, 300)
 without_reading = passes().map(lambda timing: timing._replace(reading_s=np.zeros(4)))
 """Caches grow by parts of a token where drafts are accepted, and sums of these are not exact."""
 states = st.sampled_from([0, 0, 9])
-pools = st.builds(
-    Pool,
-    passes(),
-    st.integers(1, 4),
-    st.integers(1, 6),
-    budgets,
-    caches,
-    st.just(NO_DRAFTS),
-    st.sampled_from([0, 0, 9]),
-) | st.builds(Pool, without_reading, st.integers(1, 4), st.integers(1, 4), budgets, caches, drafting())
+sizes = st.integers(1, 4), st.integers(1, 6), budgets, caches
+pools = st.builds(Pool, passes(), *sizes, st.just(NO_DRAFTS), states) | st.builds(
+    Pool, without_reading, *sizes, drafting(), states
+)
 movings = st.builds(Moving, ticks(0, 4), ticks(0, 4), ticks(0, 100), ticks(0, 100), st.sampled_from([0.0, 52 * TICK]))
 
 
@@ -93,11 +101,23 @@ def test_the_simulation_equals_its_twin(data: st.DataObject) -> None:
     gaps = data.draw(st.lists(st.one_of(st.just(0.0), ticks(0, 600)), min_size=count, max_size=count))
     arrivals, clients = np.cumsum(gaps).tolist(), data.draw(st.sampled_from([0, 1, 3, 12]))
     before, after, moving = data.draw(pools), data.draw(pools), data.draw(movings)
-    twin = NaiveApart(plain(before), plain(after), *moving).serve(arrivals, clients, prompts, outputs)
-    found = run(before, after, moving, arrivals, prompts, outputs, clients)
+    size = data.draw(st.integers(1, 6))
+    chains = data.draw(beginnings(prompts, size)) if data.draw(st.booleans()) else [[] for _ in prompts]
+    tiers = [
+        Tier("slower", data.draw(st.integers(0, 12)) * size * 8.0, 8.0 / data.draw(st.sampled_from([TICK, 8.0 * TICK])))
+        for _ in range(data.draw(st.integers(0, 2)))
+    ]
+    prefixes = prefixes_of_servers(Blocks.of(size, chains), tiers, 8.0, before.servers)
+    prompting = replace(plain(before), size=size, most=prefixes.most.tolist(), token_s=prefixes.token_s.tolist())
+    twin = NaiveApart(prompting, plain(after), *moving)
+    plainly = twin.serve(arrivals, clients, prompts, outputs, chains)
+    found = run(before, after, moving, arrivals, prompts, outputs, clients, prefixes)
     for name, values in zip(("arrived", "first", "last"), found, strict=True):
-        expected = np.array([getattr(request, name) for request in twin])
+        expected = np.array([getattr(request, name) for request in plainly])
         np.testing.assert_allclose(values, expected, rtol=1e-9, err_msg=name)
+    assert prefixes.found.tolist() == [server.tiers.found for server in twin.prompting]
+    assert prefixes.kept.tolist() == [[len(kept) for kept in server.tiers.kept] for server in twin.prompting]
+    assert not prefixes.users.any() and not prefixes.used.any()
 
 
 def test_one_request_takes_its_prompt_its_way_and_its_tokens() -> None:
@@ -107,6 +127,17 @@ def test_one_request_takes_its_prompt_its_way_and_its_tokens() -> None:
     passed = 10.0 + 2 * 1.0 + 0.125 * 6 * 7 / 2  # a full pass of four tokens and one of two
     assert first[0] == passed + 3.0 + 0.5 * 6
     assert last[0] == first[0] + 3 * 2.0 + 0.25 * (7 + 8 + 9)
+
+
+def test_each_server_of_prompts_knows_what_has_passed_on_it() -> None:
+    """Two servers, a second for each token: who comes again passes 4 of 36 tokens where its beginning is, and one of
+    the other text, which passed on the other server, as well; on one that has neither, all of them."""
+    before = Pool(timing_of([1.0, 1e6], [1.0, 1e6]), 2, 4, 100, 10**6)
+    mine, other = [0, 1], [10, 11]
+    prefixes = prefixes_of_servers(Blocks.of(16, [mine, other, mine, mine]), (), 1.0, 2)
+    _, first, _ = run(before, pool(), AT_ONCE, [0.0, 0.0, 100.0, 100.0], [36, 36, 36, 36], [1] * 4, prefixes=prefixes)
+    assert first.tolist() == [36.0, 36.0, 104.0, 136.0]
+    assert prefixes.found.tolist() == [[32, 40], [0, 72]]
 
 
 def test_accepted_drafts_spare_passes_and_caches_grow_by_them() -> None:

@@ -12,7 +12,7 @@ from sweeper.kernels.serving.load import Pass, Requests, Server, serve
 from sweeper.kernels.serving.prefixes import Prefixes
 from sweeper.serving.prefixes import Blocks, Tier, prefixes_of
 from tests.support.examples import examples
-from tests.support.servers import timing_of
+from tests.support.servers import beginnings, timing_of
 from tests.twins.naive_load import NaiveServer, NaiveTiers
 
 GIVEN = timing_of([0.01, 1e3], [1.0, 1e6])
@@ -42,13 +42,7 @@ def test_prefixes_and_tiers_equal_their_twin(data: st.DataObject) -> None:
     count, size = data.draw(st.integers(1, 25)), data.draw(st.integers(1, 6))
     each = st.lists(st.integers(1, 40), min_size=count, max_size=count)
     prompts, outputs = data.draw(each), data.draw(each)
-    # Texts that begin alike: a block's number is that of its text and how many of its blocks are shared.
-    texts = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-    common = data.draw(st.lists(st.integers(0, 8), min_size=count, max_size=count))
-    chains = [
-        [100 * text + place if place < shared else 1000 * (which + 1) + place for place in range(prompt // size)]
-        for which, (text, shared, prompt) in enumerate(zip(texts, common, prompts, strict=True))
-    ]
+    chains = data.draw(beginnings(prompts, size))
     gaps = data.draw(st.lists(st.floats(0.0, 0.5), min_size=count, max_size=count))
     arrivals, clients = np.cumsum(gaps).tolist(), data.draw(st.sampled_from([0, 1, 3, 12]))
     tiers = [

@@ -281,7 +281,6 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--rate", 1, "--common", 9, "--tier", "host=1GB"), "is no tier; write e.g. host=256GB@50GB/s"),
         (("--rate", 1, "--common", 9, "--tier", "host=1@1GB/s"), "'1' needs a unit"),
         (("--rate", 1, "--common", 9, "--tier", "host=1GB@0GB/s"), "gives back 1 B/s to 1 EB/s"),
-        (("--rate", 1, "--prefill", 0, "--common", 9), "nothing reads --common beside --prefill: leave it out"),
         (("--rate", 1, "--prompt", 10**7, "--prefill", 0), "the caches for prompts hold"),
     ],
 )
@@ -338,6 +337,16 @@ def test_prompts_that_begin_alike_answer_sooner_and_slower_tiers_hold_more(study
     assert sum(host["found"].values()) > 1.1 * chip["found"]["chip"] > 0.0
     firsts = [each["time_to_first_token_s"]["mean"] for each in (plain, chip, host)]
     assert firsts[2] < firsts[1] < firsts[0]
+
+
+def test_servers_of_prompts_keep_what_prompts_have_in_common(study: Path) -> None:
+    """Two of them know each text sooner or later, each for itself."""
+    load = ("--rate", 20, "--requests", 400, "--prefill", 0, "--prefill-servers", 2, "--json")
+    plain, common = (json.loads(call("serve", study, 1, *load, *more).stdout) for more in ((), ("--common", 960)))
+    assert plain["found"] == {} and common["found"]["chip"] == pytest.approx(398 / 400 * 960 / 1024, rel=1e-9)
+    assert common["time_to_first_token_s"]["mean"] < plain["time_to_first_token_s"]["mean"]
+    slow = call("serve", study, 1, *load[:-1], "--common", 960, "--tier", "tape=1TB@1MB/s").stdout
+    assert "not read, since tokens pass anew sooner in full passes: tape below" in slow
 
 
 def test_prompts_may_have_servers_of_their_own(study: Path) -> None:

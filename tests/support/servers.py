@@ -1,8 +1,9 @@
-"""Times of passes for tests of servers under load."""
+"""Times of passes, and prompts that begin alike, for tests of servers under load."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import strategies as st
 
 from sweeper.kernels.serving.load import Pass
 
@@ -37,3 +38,14 @@ def seconds_of(timing: Pass, verified: int, context: float, tokens: int, pairs: 
         seconds += at(min(verified, timing.tokens[-1]), timing.tokens, timing.reading_s) * context
         seconds += at(verified, timing.tokens, timing.beside_s)
     return seconds + (at(tokens, timing.chunks, timing.attending_s) * pairs / tokens if tokens else 0.0)
+
+
+@st.composite
+def beginnings(draw: st.DrawFn, prompts: Sequence[int], size: int) -> list[list[int]]:
+    """Whole blocks of prompts of which some begin alike: the number of a block is that of its text and its place."""
+    texts = draw(st.lists(st.integers(0, 2), min_size=len(prompts), max_size=len(prompts)))
+    common = draw(st.lists(st.integers(0, 8), min_size=len(prompts), max_size=len(prompts)))
+    return [
+        [100 * text + place if place < shared else 1000 * (which + 1) + place for place in range(prompt // size)]
+        for which, (text, shared, prompt) in enumerate(zip(texts, common, prompts, strict=True))
+    ]

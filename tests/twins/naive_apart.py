@@ -5,20 +5,22 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tests.twins.naive_load import NaiveDrafts
+from tests.twins.naive_load import NaiveDrafts, NaiveTiers
 
 
 @dataclass(eq=False)
 class Request:
-    """Lengths, and what became of it; `first` is also when it has moved. What it has made in `passes` is the same in
-    each of those that it takes."""
+    """Lengths, and what became of it; `first` is also when it has moved. Its prompt begins with whole blocks, and so
+    many tokens of it need not pass. What it has made in `passes` is the same in each of those that it takes."""
 
     number: int
     prompt: int
     output: int
+    blocks: Sequence[int] = ()
     arrived: float = math.nan
     first: float = math.nan
     last: float = math.nan
+    known: int = 0
     passes: int = 0
     most: int = 1
 
@@ -45,6 +47,13 @@ class NaivePool:
     cache_tokens: int
     drafts: NaiveDrafts = field(default_factory=NaiveDrafts)
     state: int = 0
+    size: int = 1
+    most: Sequence[int] = (0,)
+    token_s: Sequence[float] = (0.0,)
+
+    def server(self) -> "Server":
+        """One of them."""
+        return Server(tiers=NaiveTiers(self.size, self.most, self.token_s))
 
     def passes(self, request: Request) -> int:
         """Passes that a request takes."""
@@ -57,13 +66,25 @@ class NaivePool:
 
 @dataclass(eq=False)
 class Server:
-    """Who is in the pass (for tokens: who has joined), who will join, when the pass ends (infinity: none), and until
-    when caches go over the link."""
+    """Who is in the pass (for tokens: who has joined), who will join, when the pass ends (infinity: none), until when
+    caches go over the link, and what it keeps of earlier prompts."""
 
     members: list[Request] = field(default_factory=list)
     joining: list[Request] = field(default_factory=list)
     ends: float = math.inf
     busy: float = -math.inf
+    tiers: NaiveTiers = field(default_factory=NaiveTiers)
+
+    def used(self) -> set[int]:
+        """Blocks of those in the pass."""
+        return {block for request in self.members for block in request.blocks}
+
+    def leave(self, request: Request) -> None:
+        """A prompt has passed: the end of it is the oldest of its blocks."""
+        self.members.remove(request)
+        for block in reversed(request.blocks):
+            if block not in self.used():
+                self.tiers.kept[0][block] = None
 
 
 @dataclass
@@ -86,14 +107,20 @@ class NaiveApart:
     waiting: list[tuple[Request, Server]] = field(default_factory=list)  # who has moved, and will join
 
     def __post_init__(self) -> None:
-        self.prompting = [Server() for _ in range(self.before.servers)]
-        self.generating = [Server() for _ in range(self.after.servers)]
+        self.prompting = [self.before.server() for _ in range(self.before.servers)]
+        self.generating = [self.after.server() for _ in range(self.after.servers)]
 
     def serve(
-        self, arrivals: Sequence[float], clients: int, prompts: Sequence[int], outputs: Sequence[int]
+        self,
+        arrivals: Sequence[float],
+        clients: int,
+        prompts: Sequence[int],
+        outputs: Sequence[int],
+        chains: Sequence[Sequence[int]] | None = None,
     ) -> list[Request]:
         """Serve all requests; what became of each."""
-        requests = [Request(i, p, o) for i, (p, o) in enumerate(zip(prompts, outputs, strict=True))]
+        chains = chains or [()] * len(prompts)
+        requests = [Request(i, p, o, c) for i, (p, o, c) in enumerate(zip(prompts, outputs, chains, strict=True))]
         self.coming, self.closed = list(requests), clients > 0
         for when in [self.host_s] * min(clients, len(requests)) if clients else arrivals:
             self.send(when)
@@ -126,7 +153,8 @@ class NaiveApart:
         free at both ends."""
         for server in self.prompting:
             if server.ends <= self.now:
-                for request in server.members:
+                for request in list(server.members):
+                    server.leave(request)
                     other = min(self.generating, key=lambda s: len(s.members) + len(s.joining))
                     begins = max(self.now, server.busy, other.busy)
                     server.busy = begins + self.out_s * request.prompt + self.state_out_s
@@ -134,7 +162,7 @@ class NaiveApart:
                     request.first = max(server.busy, other.busy)
                     other.joining.append(request)
                     self.moving.append((request, other))
-                server.members, server.ends = [], math.inf
+                server.ends = math.inf
 
     def finish(self) -> None:
         """Passes of tokens end, and requests that have all their tokens are done."""
@@ -198,21 +226,53 @@ class NaiveApart:
             while there < len(self.queue) and self.queue[there].arrived <= self.now and self.fits(self.queue[there]):
                 there += 1
             most = min(math.ceil(there / len(idle)), self.before.slots)
-            taken = [self.queue.pop(0)]
-            while len(taken) < most and self.pass_together([*taken, self.queue[0]]):
-                taken.append(self.queue.pop(0))
-            idle[0].members, idle[0].ends = taken, self.now + self.prompts_s(taken)
+            loading = 0.0
+            for number in range(min(most, there)):
+                if number and not self.takes(idle[0], self.queue[0]):
+                    break
+                loading += self.admit(idle[0], self.queue.pop(0))
+            idle[0].ends = self.now + max(self.prompts_s(idle[0].members), loading)
 
-    def pass_together(self, requests: list[Request]) -> bool:
-        """Whether a pass takes some prompts, and a cache holds what they make."""
-        tokens = sum(request.prompt for request in requests)
-        kept = tokens + self.before.state * len(requests)
-        return tokens <= self.before.budget and kept <= self.before.cache_tokens
+    def held(self, server: Server, *more: Request) -> int:
+        """Room that those in the pass take: what is shared, once."""
+        requests = [*server.members, *more]
+        alone = sum(r.prompt + self.before.state - self.before.size * len(r.blocks) for r in requests)
+        return alone + self.before.size * len({block for request in requests for block in request.blocks})
+
+    def known(self, server: Server, request: Request) -> list[int]:
+        """Tiers of the blocks at its beginning that need not pass again; one token always does."""
+        found: list[int] = []
+        for block in request.blocks:
+            tier = server.tiers.where(block, server.used())
+            if tier is None or self.before.size * (len(found) + 1) >= request.prompt:
+                break
+            found.append(tier)
+        return found
+
+    def takes(self, server: Server, request: Request) -> bool:
+        """Whether a pass takes one more prompt, and the cache holds what all of them make."""
+        new = request.prompt - self.before.size * len(self.known(server, request))
+        passing = sum(r.prompt - r.known for r in server.members)
+        room = self.held(server, request) <= self.before.cache_tokens
+        return passing + new <= self.before.budget and room
+
+    def admit(self, server: Server, request: Request) -> float:
+        """It passes; the seconds until what slower tiers have of it is there."""
+        tiers = self.known(server, request)
+        request.known = self.before.size * len(tiers)
+        for tier in tiers:
+            server.tiers.found[tier] += self.before.size
+        server.tiers.found[-1] += request.prompt - request.known
+        for block in request.blocks:
+            server.tiers.take(block)
+        server.members.append(request)
+        server.tiers.make_room(self.before.cache_tokens - self.held(server))
+        return sum(self.before.size * server.tiers.token_s[tier] for tier in tiers)
 
     def prompts_s(self, taken: list[Request]) -> float:
         """Seconds of prompts that pass together: tokens in pieces of the budget, all their pairs as in the first."""
-        tokens, seconds = sum(r.prompt for r in taken), 0.0
-        pairs = sum(place + 1 for r in taken for place in range(r.prompt))
+        tokens, seconds = sum(r.prompt - r.known for r in taken), 0.0
+        pairs = sum(place + 1 for r in taken for place in range(r.known, r.prompt))
         while tokens > 0:
             piece = min(tokens, self.before.budget)
             seconds += self.before.seconds(0, 0, piece, pairs)

@@ -78,7 +78,7 @@ def serve_command(
     if prefill is None:
         beside = dict.fromkeys(("prefill_servers", "decode_servers"), "without --prefill")
     else:
-        beside = dict.fromkeys(("reserved", "prompts_first", "common", "texts", "tiers"), "beside --prefill")
+        beside = dict.fromkeys(("reserved", "prompts_first"), "beside --prefill")
     if rest["common"] is None and trace is None:
         beside.setdefault("tiers", "without --common and --trace")
     assert_read("trace" if trace else "clients" if clients else "rate", beside)
@@ -88,8 +88,6 @@ def serve_command(
     found = read_trace(trace) if trace else None
     if found is not None and rest["tiers"] and not len(found.blocks.numbers):
         raise UsageFault(f"{trace} names no blocks: nothing reads --tier, leave it out")
-    if found is not None and prefill is not None and len(found.blocks.numbers):
-        raise UsageFault(f"{trace} names blocks, which servers beside --prefill do not know")
     asked = traffic_of(plan, [point_id], found, rest["requests"], {**rest, "rate": rate, "clients": clients})
     limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
     replica = replica_of(plan, point_id, asked.prompt, asked.output)
@@ -105,7 +103,7 @@ def serve_command(
         first = replica_of(plan, prefill, asked.prompt, asked.output)
         before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
-        load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits)
+        load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits, rest["tiers"])
         both = dict.fromkeys(standing_of(plan, each) for each in (prefill, point_id))
         standing, without_host = " and ".join(both), first.host_s <= 0.0
     host = ", and without the host's own time" if without_host else ""
