@@ -190,7 +190,7 @@ def done_by(requests: Requests, until_s: float) -> np.ndarray:
     [1.0, 0.5, 0.25]
     """
     outputs, first, last = requests.outputs, requests.first_s, requests.last_s
-    gone = np.clip((until_s - first) / np.maximum(last - first, np.finfo(np.float64).tiny), 0.0, 1.0)
+    gone = np.clip((until_s - first) / np.where(last > first, last - first, 1.0), 0.0, 1.0)
     return np.where(first <= until_s, (1.0 + (outputs - 1) * gone) / outputs, 0.0 * first)
 
 

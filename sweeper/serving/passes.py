@@ -114,6 +114,10 @@ def replica_from(
     reading_s = (round_s[few : 2 * few] - round_s[:few]) / (generating * (context - 1.0))
     chunks, firsts = np.unique(told[PASSED][of_chunks], return_index=True)
     attended_s = np.maximum(prefill_s[of_chunks][firsts] - _at_each(chunks, tokens, linear_s), 0.0)
+    attended_s /= length - 0.5 * (chunks - 1.0)
+    if len(chunks) == 1:
+        # Of a model whose prompts pass whole parts take their share.
+        chunks, attended_s = np.ones(1), attended_s / chunks
     return Replica(
         timing=Pass(
             tokens,
@@ -121,7 +125,7 @@ def replica_from(
             np.interp(tokens, verified, reading_s),
             _at_each(tokens, verified, beside_s),
             chunks,
-            attended_s / (length - 0.5 * (chunks - 1.0)),
+            attended_s,
         ),
         room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
         token_B=max(token_B, LIGHT * state_B),

@@ -170,18 +170,24 @@ def _geomspace(node: Node, attribute: Attribute, constants: Constants) -> list[f
     return [start, *inner, stop]
 
 
+ROUNDING = 1e-6
+"""Parts of a step by which the end of a range may be missed."""
+
+
 def _range(node: Node, attribute: Attribute, constants: Constants) -> list[float]:
     start, stop, step = (_decimal(number) for number in _numbers(node, attribute, "range"))
     if stop < start:
         raise error(node, "an empty range: stop is less than start")
-    count = (stop - start) // step + 1
-    last = float(start + (count - 1) * step)
-    if last != float(stop):
-        told = f"steps of {float(step):g} from {float(start):g} end at {last:g}"
-        raise error(node, f"both ends of a range count, but {told}, not at {float(stop):g}")
+    count = round((stop - start) / step) + 1
     if count > MAX_ROWS:
         raise error(node, f"{count} values; an axis has at most {MAX_ROWS}")
-    return _progression(start, step, int(count))
+    last = start + (count - 1) * step
+    # Some units are no decimals of those of SI, such as 1/h: their steps miss the end by rounding.
+    if abs(last - stop) > ROUNDING * step:
+        last -= step * (last > stop)
+        told = f"steps of {float(step):g} from {float(start):g} end at {float(last):g}"
+        raise error(node, f"both ends of a range count, but {told}, not at {float(stop):g}")
+    return [*_progression(start, step, count)[:-1], float(stop)]
 
 
 def _decimal(number: float) -> Fraction:

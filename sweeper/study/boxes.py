@@ -87,10 +87,13 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     return ReadBox(box, asked, overriding, remark)
 
 
-def check_apart(drafts: Sequence[BoxDraft], boxes: Sequence[Box], problems: Problems) -> None:
-    """A point is in one box: in two of them it would count twice in every sum and mean of the dataset."""
+def check_apart(drafts: Sequence[BoxDraft], boxes: Sequence[Box], reduced: bool, problems: Problems) -> None:
+    """A point is in one box: in two of them it would count twice in every sum and mean of the dataset. Where searches
+    are `reduced` to what they find, boxes may search the same in other spaces, and each keeps its own."""
     for later, second in enumerate(boxes):
         for earlier, first in enumerate(boxes[:later]):
+            if reduced and not _same_searches(first, second):
+                continue
             if shared := common_point(first, second):
                 differing = {column for axis in first.axes if len(axis.rows) > 1 for column in axis.columns}
                 told = ", ".join(f"{name}: {brief(value)}" for name, value in shared.items() if name in differing)
@@ -100,20 +103,30 @@ def check_apart(drafts: Sequence[BoxDraft], boxes: Sequence[Box], problems: Prob
                 return
 
 
+def _same_searches(first: Box, second: Box) -> bool:
+    """Whether two boxes search the same values."""
+    ours, theirs = ([axis for axis in box.axes if axis.searched] for box in (first, second))
+    return len(ours) == len(theirs) and all(axis in theirs for axis in ours)
+
+
 def common_point(first: Box, second: Box) -> dict[str, float | str]:
-    """A point of two boxes that have the same columns and search the same of them; nothing if there is none.
+    """A point of two boxes, what only one of them gives having its default in the other; nothing if there is none, or
+    if that has no default.
 
     >>> chips = [Box((Axis("chip", ("chip",), rows, False),)) for rows in ((("a",), ("b",)), (("b",), ("c",)))]
     >>> common_point(*chips)
     {'chip': 'b'}
     """
-    columns = [
-        sorted((column, axis.searched) for axis in box.axes for column in axis.columns) for box in (first, second)
-    ]
-    if columns[0] != columns[1]:
+    named = [{column for axis in box.axes for column in axis.columns} for box in (first, second)]
+    if not (named[0] ^ named[1]) <= DEFAULTS.keys():
         return {}
-    shared: dict[str, float | str] = {}
-    rest = [*first.axes, *second.axes]
+    ours, theirs = (
+        [*box.axes, *(Axis(name, (name,), ((DEFAULTS[name],),), False) for name in sorted(others - own))]
+        for box, own, others in zip((first, second), named, reversed(named))
+    )
+    # Axes that both have alike share their columns with no other.
+    shared = {name: value for axis in ours if axis in theirs for name, value in zip(axis.columns, axis.rows[0])}
+    rest = [axis for axis in ours if axis not in theirs] + [axis for axis in theirs if axis not in ours]
     while rest:
         points = rest.pop(0)
         while linked := next((axis for axis in rest if not set(axis.columns).isdisjoint(points.columns)), None):

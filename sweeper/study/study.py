@@ -23,8 +23,10 @@ from sweeper.study.columns import Stock
 from sweeper.study.drafts import Asked, BoxDraft, read_drafts
 from sweeper.study.optimize import METHODS, Optimize, read_optimize, shares_of, usual_optimize
 from sweeper.study.output import (
+    BANDS,
     OPTIMIZED,
     PERTURBED,
+    SEARCHING,
     Objective,
     StudyOutput,
     read_constraints,
@@ -141,7 +143,6 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     boxes = [each.box for each in read]
     if not problems:
         problems.extend([*_idle_overrides(drafts, read), *_idle_assumptions(drafts, read)])
-        check_apart(drafts, boxes, problems)
     objectives = written.read("objective", read_objectives, default=())
     constraints = written.read("constraints", read_constraints, default=())
     searched = {name for box in boxes for axis in box.axes if axis.searched for name in axis.columns}
@@ -150,6 +151,7 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
     output = written.read("output", read_output, usual, default=StudyOutput(usual))
     # A study whose axes could not be read has not failed to give them.
     if not problems:
+        check_apart(drafts, boxes, output.mode in (*SEARCHING, OPTIMIZED, BANDS), problems)
         problems.extend(unfit_mode(root, written, output, objectives, searched))
         if output.mode == OPTIMIZED:
             problems.extend(_unoptimized(written, boxes, optimize, objectives))

@@ -49,9 +49,12 @@ def check_answer(plan: Plan) -> None:
 
 
 def _some_row(plan: Plan) -> pl.LazyFrame:
-    """A row as those of the dataset of a study: of their types, as some mistakes show where there is something."""
+    """A row as those of the dataset of a study, of their types, since some mistakes show where there is something: with
+    the first names that it gives."""
     types = {RUN.name: pl.Categorical(), **pl.DataFrame(plan.schema.empty_table()).schema}
-    return pl.LazyFrame({name: ["" if kind == pl.Categorical else 1] for name, kind in types.items()}).cast(types)
+    named = {name: column.values[0] for grid in plan.grids for name, column in grid.columns.items()}
+    row = {name: [str(named.get(name, "")) if kind == pl.Categorical else 1] for name, kind in types.items()}
+    return pl.LazyFrame(row).cast(types)
 
 
 def assert_asks(sql: str) -> None:

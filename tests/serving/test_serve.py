@@ -1,6 +1,7 @@
 """`sweeper serve`: pass times from the models of a study, traffic, and what a user is told."""
 
 import json
+import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
-from sweeper.kernels.serving.load import pass_s
+from sweeper.kernels.serving.load import attended_s, pass_s
 from sweeper.planning.plan import Plan
 from sweeper.serving.apart import Part, apart_under_load, moving_of
 from sweeper.serving.load import Admission, Load, under_load
@@ -137,6 +138,21 @@ def test_a_prompt_that_goes_on_from_a_cache_takes_what_its_models_say(workload: 
     timing, new = replica_of(plan, 0, length, 2).timing, (1.0 - share) * length
     took_s = pass_s(timing, 0.0, 0.0, new, new * (length - 0.5 * (new - 1.0)))
     assert took_s == pytest.approx(told_s, rel=0.2 if share == 0.98 else 0.06)
+
+
+def test_parts_of_prompts_that_pass_whole_in_the_model_take_their_share_of_it() -> None:
+    """An encoder has no cache to go on from: its chunks take what their tokens and pairs are of the whole."""
+    plan = plan_of(workload="t5_3b", chips=1, dim_x=1, tensor_parallel=1, sequence_length=4096)
+    timing = replica_of(plan, 0, 4096, 128).timing
+    whole_s, part_s = (attended_s(timing, tokens, tokens * 4096.0) for tokens in (4096.0, 64.0))
+    assert 0.0 < part_s == pytest.approx(whole_s / 64.0)
+
+
+def test_loads_of_one_token_are_told_without_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load = under_load(replica(), drawn(Traffic(400, 2048, 1, clients=4)), 4)
+    assert load.requests_per_s == pytest.approx(load.output_tokens_per_s)
 
 
 def test_the_cache_holds_what_memory_leaves() -> None:

@@ -204,7 +204,8 @@ def boxes_of(*chips: str) -> dict[str, object]:
     """A study of boxes with some chips each."""
     axes = {"workload": "llama3_8b", "memory": "hbm3", "link": "nvlink4", "topology": "switch", "chips": 8, "dim_x": 8}
     boxes = [{"axes": {"chip": chip, "tensor_parallel": [4, 8]}} for chip in chips]
-    return {"study": "apart", "axes": axes, "boxes": boxes, "override": "memory"}
+    other = {"override": "memory"} if len(set(chips)) > 1 else {}
+    return {"study": "apart", "axes": axes, "boxes": boxes, **other}
 
 
 def test_a_point_is_in_one_box() -> None:
@@ -215,7 +216,9 @@ def test_a_point_is_in_one_box() -> None:
                   Axis("dim_x", ("dim_x",), ((16,),), False)))  # fmt: skip
     assert common_point(first, second) == {"chip": "c2", "chips": 16, "dim_x": 16}
     assert common_point(first, Box((*second.axes[:1], Axis("dim_x", ("dim_x",), ((8,),), False)))) == {}
-    assert common_point(first, Box((first.axes[0],))) == {}, "a column that one of them lacks tells nothing"
+    assert common_point(first, Box((first.axes[0],))) == {}, "dim_x has no default"
+    said = Box((*first.axes, Axis("pipeline_parallel", ("pipeline_parallel",), ((2,), (1,)), False)))
+    assert common_point(first, said) == {"chip": "c1", "chips": 8, "dim_x": 8, "pipeline_parallel": 1}
 
 
 @pytest.mark.parametrize("chips", [("h100_sxm", "h100_sxm"), ("h100_sxm", "tpu_v4", "h100_sxm")])
@@ -223,3 +226,32 @@ def test_boxes_that_share_a_point_are_refused(chips: tuple[str, ...]) -> None:
     with pytest.raises(SpecError, match=f"box 1 has points of box {len(chips)} too"):
         load_study(boxes_of(*chips))
     assert len(load_study(boxes_of("h100_sxm", "tpu_v4")).boxes) == 2
+
+
+def test_boxes_may_search_in_spaces_of_their_own() -> None:
+    """Each keeps the best that it finds; where all points are kept, those of both would count twice."""
+    searches = ({"tensor_parallel": [1, 2, 4, 8]}, {"tensor_parallel": [8]}, {"tensor_parallel": [8]})
+    boxes = [{"axes": {"chip": "h100_sxm"}, "search": search} for search in searches]
+    study = {**boxes_of(), "objective": {"minimise": "iteration_time_s"}}
+    assert len(load_study({**study, "boxes": boxes[:2]}).boxes) == 2
+    with pytest.raises(SpecError, match="box 1 has points of box 2 too"):
+        load_study({**study, "boxes": boxes[:2], "output": {"mode": "all"}})
+    with pytest.raises(SpecError, match="box 2 has points of box 3 too"):
+        load_study({**study, "boxes": boxes})
+
+
+def test_many_boxes_share_long_axes() -> None:
+    """What they have in common is not compared value by value for each pair."""
+    bandwidths = {"range": ["1 GB/s", "5000 GB/s", "1 GB/s"]}
+    boxes = [{"axes": {"chip": "h100_sxm", "microbatch": count, "batch_size": 60}} for count in range(1, 61)]
+    study = {**boxes_of(), "boxes": boxes}
+    study["axes"] = {**study["axes"], "memory.bandwidth": bandwidths}  # type: ignore[dict-item]
+    assert len(load_study(study).boxes) == 60
+
+
+def test_steps_of_units_that_are_no_decimals_end_where_they_should() -> None:
+    tariff = {"facility.electricity_price": {"range": ["0.04 usd/kWh", "0.12 usd/kWh", "0.02 usd/kWh"]}}
+    (box,) = load_study({**boxes_of(), "boxes": [{"axes": {"chip": "h100_sxm", **tariff}}]}).boxes
+    (prices,) = [[row[0] for row in found.rows] for found in box.axes if found.name == "facility.electricity_price"]
+    assert prices == pytest.approx([usd / 3.6e6 for usd in (0.04, 0.06, 0.08, 0.1, 0.12)], rel=1e-12)
+    assert prices[-1] == 0.12 / 3.6e6
