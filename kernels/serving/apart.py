@@ -235,7 +235,6 @@ def serve_apart(
                 there += 1
             most = min(-(-(there - taken) // idle), before.slots)
             server = int(np.argmax(prompt_end_s))
-            most = min(most, there - taken)
             together, took_s = take_prompts(before, prompts, of_server(prefixes, server), taken, most)
             begun[server], ended[server] = taken, taken + together
             taken = ended[server]

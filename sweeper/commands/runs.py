@@ -126,7 +126,8 @@ def searched_columns(asked: "Plan | DecisionPlan") -> list[str]:
     if not isinstance(asked, Plan) or asked.study.output.mode not in (*SEARCHING, OPTIMIZED):
         return []
     axes = (axis for box in asked.study.boxes for axis in box.axes if axis.searched)
-    return list(dict.fromkeys(engine_column(column) for axis in axes for column in axis.columns))
+    columns = (*(column for axis in axes for column in axis.columns), *asked.contents.optimized)
+    return list(dict.fromkeys(map(engine_column, columns)))
 
 
 def answer_of(asked: "Plan | DecisionPlan", best_by: str | None = None) -> Callable[[str], str]:

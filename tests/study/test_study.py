@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,7 +201,7 @@ def test_built_in_studies(path: Path) -> None:
     assert study.path == path
 
 
-def boxes_of(*chips: str) -> dict[str, object]:
+def boxes_of(*chips: str) -> dict[str, Any]:
     """A study of boxes with some chips each."""
     axes = {"workload": "llama3_8b", "memory": "hbm3", "link": "nvlink4", "topology": "switch", "chips": 8, "dim_x": 8}
     boxes = [{"axes": {"chip": chip, "tensor_parallel": [4, 8]}} for chip in chips]
@@ -244,9 +245,9 @@ def test_many_boxes_share_long_axes() -> None:
     """What they have in common is not compared value by value for each pair."""
     bandwidths = {"range": ["1 GB/s", "5000 GB/s", "1 GB/s"]}
     boxes = [{"axes": {"chip": "h100_sxm", "microbatch": count, "batch_size": 60}} for count in range(1, 61)]
-    study = {**boxes_of(), "boxes": boxes}
-    study["axes"] = {**study["axes"], "memory.bandwidth": bandwidths}  # type: ignore[dict-item]
-    assert len(load_study(study).boxes) == 60
+    study = boxes_of()
+    axes = {**study["axes"], "memory.bandwidth": bandwidths}
+    assert len(load_study({**study, "axes": axes, "boxes": boxes}).boxes) == 60
 
 
 def test_steps_of_units_that_are_no_decimals_end_where_they_should() -> None:

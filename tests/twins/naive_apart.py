@@ -227,7 +227,7 @@ class NaiveApart:
                 there += 1
             most = min(math.ceil(there / len(idle)), self.before.slots)
             loading = 0.0
-            for number in range(min(most, there)):
+            for number in range(most):
                 if number and not self.takes(idle[0], self.queue[0]):
                     break
                 loading += self.admit(idle[0], self.queue.pop(0))

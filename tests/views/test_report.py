@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -9,10 +10,11 @@ from click.testing import CliRunner
 
 import sweeper
 from sweeper.cli import main
+from sweeper.commands.runs import searched_columns
 from sweeper.errors import UsageFault
 from sweeper.views.report import best_by
 
-STUDY = {
+STUDY: dict[str, Any] = {
     "study": "sizes",
     "axes": {
         "workload": ["llama3_8b", "llama3_70b"],
@@ -75,17 +77,13 @@ def test_a_command_refuses_it_before_it_runs(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def searching(**parts: object) -> dict[str, object]:
-    """The study with its sizes searched by another objective than the usual ones."""
-    said = {**STUDY, **parts, "search": {"size": STUDY["axes"]["size"]}, "output": {"mode": "best"}}  # type: ignore[index]
-    return {**said, "axes": {name: value for name, value in STUDY["axes"].items() if name != "size"}}  # type: ignore[attr-defined]
-
-
 def test_of_what_was_searched_the_best_by_other_objectives_is_not_told(tmp_path: Path) -> None:
     """The rows are the best by the study's own: the best of these by others is not the best by others. What was found
     is told, also where it is the same for all rows."""
     path = tmp_path / "searching.yaml"
-    path.write_text(json.dumps(searching(objective={"minimise": "time_to_first_token_s"})))
+    axes = {name: values for name, values in STUDY["axes"].items() if name != "size"}
+    search = {"axes": axes, "search": {"size": STUDY["axes"]["size"]}, "output": {"mode": "best"}}
+    path.write_text(json.dumps({**STUDY, **search, "objective": {"minimise": "time_to_first_token_s"}}))
     shown = CliRunner().invoke(main, ["run", str(path), "--out", str(tmp_path / "out"), "-q"]).stdout
     assert "minimise time_to_first_token_s" in shown and "maximise utilisation" not in shown
     heads = shown.splitlines()[0].split()
@@ -95,3 +93,9 @@ def test_of_what_was_searched_the_best_by_other_objectives_is_not_told(tmp_path:
     assert swept.exit_code == 0 and "runner_up_behind" in swept.stdout
     lost = CliRunner().invoke(main, [*asked, "chips"])
     assert lost.exit_code == 2 and "of chips, which is searched, the best alone is kept" in lost.stderr
+
+
+def test_designs_are_searched_too() -> None:
+    """A study may search nothing but continuous columns."""
+    assert "template_core_area_share" in searched_columns(sweeper.plan("node_scaling"))
+    assert searched_columns(sweeper.plan(STUDY)) == []
