@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from sweeper.engine.compilation.ahead import Kernel
-from sweeper.engine.folding import fold, folded
+from sweeper.engine.folding import folded
+from sweeper.engine.forms import fold
 from sweeper.engine.fuse import Loop, scratch_outputs
+from sweeper.engine.memory import keep_freed_memory
 from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, layout_of, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
-from sweeper.engine.space import Domain, room
+from sweeper.engine.space import Domain
 
 
 def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:
@@ -73,6 +75,7 @@ class Evaluation:
     def __init__(
         self, program: Program, domain: Domain, changing: Iterable[str] = (), before: "Evaluation | None" = None
     ) -> None:
+        keep_freed_memory()
         self.program = program
         self.domain = domain
         self._changing = frozenset(changing)
@@ -278,7 +281,7 @@ class Evaluation:
 
         def buffer(name: str, *leading: int) -> np.ndarray:
             kind = np.int64 if program.outputs[name].integer else np.float64
-            return room((*leading, *program.shapes[name]), kind)
+            return np.empty((*leading, *program.shapes[name]), kind)
 
         arguments = [
             column[0] if argument.access == "constant" else column
@@ -372,7 +375,8 @@ def evaluate_feasible(
         if stage.number in program.feasibility:
             evaluation.run(stage)
     reasons = evaluation.at_points("infeasible_reason")
-    points = np.flatnonzero(reasons == 0.0)
+    all_can = not evaluation.column("infeasible_reason").any()
+    points = np.arange(len(reasons)) if all_can else np.flatnonzero(reasons == 0.0)
     if not len(points):
         return points, {name: np.empty(0) for name in wanted}, reasons
     few = len(points) < MOST * len(reasons)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sweeper.engine.forms import fold
 from sweeper.engine.numbering import Index, strides
-from sweeper.kernels.reduce import alike, mix_in, of_its_kind
 
 Keys = Callable[[Mapping[int, np.ndarray]], Iterable[np.ndarray]]
 """What tells combinations apart, given where they lie in the origins that read them, by the number of the origin."""
@@ -23,22 +23,6 @@ class Folding:
 
     indices: tuple[Index, ...]
     numbers: np.ndarray
-
-
-def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """First rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
-
-    Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
-    """
-    words = [np.ascontiguousarray(key).view(np.uint64).reshape(count, -1) for key in keys]
-    mix = np.zeros(count, np.uint64)
-    for word in words:
-        mix_in(mix, word)
-    rows, number = np.empty(count, np.int64), np.empty(count, np.uint32)
-    rows = rows[: alike(mix, rows, number)]
-    if all(of_its_kind(word, rows, number) for word in words):
-        return rows, number
-    return np.arange(count), np.arange(count, dtype=np.uint32)
 
 
 def folded(sizes: Sequence[int], indices: Sequence[Index], keys: Keys) -> Folding:

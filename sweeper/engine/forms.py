@@ -4,12 +4,14 @@ How combinations are numbered depends on nothing else. Tiles that follow each ot
 form, so that what is found of it is kept; lists of points come once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from sweeper.kernels.reduce import alike, mix_in, of_its_kind
 
 SMALL = 1 << 14
 """Numbers up to which a form is kept."""
@@ -33,7 +35,7 @@ class Form:
         own = columns.intersection(self.kinds)
         pair: tuple[np.ndarray, np.ndarray] | None = self._memo.get(own)
         if pair is None:
-            pair = self._memo[own] = _distinct([self.kinds[name] for name in sorted(own)], self.size)
+            pair = self._memo[own] = fold(self.size, (self.kinds[name].astype(np.int64) for name in sorted(own)))
         return pair
 
     def rows_of(self, columns: frozenset[str] | None) -> np.ndarray:
@@ -47,7 +49,7 @@ class Form:
         if found is None:
             rows = self.rows_of(child)
             numbers = rows if parent is None else self.distinct(parent)[1][rows]
-            found = self._memo[key] = numbers.astype(np.uint32)
+            found = self._memo[key] = numbers.astype(np.uint32, copy=False)
         return found
 
 
@@ -66,27 +68,29 @@ def kept_form(codes: Mapping[str, np.ndarray], size: int) -> Form:
         return ONE_ROW
     if len(codes) * size > SMALL:
         return Form(codes, size)
-    kinds = ((name, _distinct([codes[name]], size)[1].astype(np.int32)) for name in sorted(codes))
+    kinds = ((name, fold(size, [codes[name].astype(np.int64)])[1]) for name in sorted(codes))
     return _kept(size, tuple((name, each.tobytes()) for name, each in kinds))
 
 
 @lru_cache(KEPT)
 def _kept(size: int, content: tuple[tuple[str, bytes], ...]) -> Form:
-    return Form({name: np.frombuffer(kinds, np.int32) for name, kinds in content}, size, kept=True)
+    return Form({name: np.frombuffer(kinds, np.uint32) for name, kinds in content}, size, kept=True)
 
 
-def _distinct(codes: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-    if not codes or size == 1:
-        return np.zeros(1, np.int64), np.zeros(size, np.int64)
-    key = codes[0].astype(np.int64)
-    for more in codes[1:]:
-        key = key * (int(more.max(initial=0)) + 1) + more
-        _, key = np.unique(key, return_inverse=True)
-    _, rows, inverse = np.unique(key, return_index=True, return_inverse=True)
-    order = np.argsort(rows)
-    number = np.empty(len(rows), np.int64)
-    number[order] = np.arange(len(rows))
-    return rows[order], number[inverse]
+def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """First rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
+
+    Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
+    """
+    words = [np.ascontiguousarray(key).view(np.uint64).reshape(count, -1) for key in keys]
+    mix = np.zeros(count, np.uint64)
+    for word in words:
+        mix_in(mix, word)
+    rows, number = np.empty(count, np.int64), np.empty(count, np.uint32)
+    rows = rows[: alike(mix, rows, number)]
+    if all(of_its_kind(word, rows, number) for word in words):
+        return rows, number
+    return np.arange(count), np.arange(count, dtype=np.uint32)
 
 
 ONE_ROW = Form({}, 1, kept=True)

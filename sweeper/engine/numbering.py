@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from sweeper.engine.forms import Form
-from sweeper.engine.space import Domain, room
+from sweeper.engine.space import Domain
 from sweeper.kernels.numbering import write_sums, write_taken
 
 SLOW = 16
@@ -82,7 +82,7 @@ class Index:
         if values.ndim > 1:
             return values[self.all]
         listed = values if self.numbers is None else values[self.numbers]
-        taken, bits = room(math.prod(self.sizes), listed.dtype), f"u{listed.itemsize}"
+        taken, bits = np.empty(math.prod(self.sizes), listed.dtype), f"u{listed.itemsize}"
         write_taken(listed.view(bits), *self.halves(fast_parts(self.sizes)), taken.view(bits))
         return taken
 

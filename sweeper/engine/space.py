@@ -12,31 +12,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from sweeper.engine.forms import Form, FormOf, kept_form
 from sweeper.kernels.numbering import write_cycle, write_digits
 
 FACTORS = 4096
 """Factors that a grid remembers."""
-
-
-LARGE_B = 1 << 16
-"""Bytes from which on an array is large."""
-
-
-def room(shape: int | tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
-    """An array to be written, in memory of Arrow's pool. NumPy gives large arrays back to the system and gets other
-    pages for the next ones, which takes as long as writing them; the pool takes the same pages again.
-
-    >>> room((2, 3), np.int32).shape
-    (2, 3)
-    """
-    kind, count = np.dtype(kind), shape if isinstance(shape, int) else math.prod(shape)
-    if count * kind.itemsize < LARGE_B:
-        return np.empty(shape, kind)
-    found: np.ndarray = np.frombuffer(pa.allocate_buffer(count * kind.itemsize), kind, count)
-    return found.reshape(shape)
 
 
 Row = tuple[float | str, ...]
@@ -251,7 +232,7 @@ class Points:
         first = int(self.numbers[0]) % (repeats * len(by_row)) if len(by_row) > 1 else 0
         known, content = self.grid.taken, (column, by_row.tobytes())
         if content not in known or known[content][0] != (first, len(self.numbers)):
-            taken, bits = room(len(self.numbers), by_row.dtype), f"u{by_row.itemsize}"
+            taken, bits = np.empty(len(self.numbers), by_row.dtype), f"u{by_row.itemsize}"
             done = min(repeats * len(by_row), len(taken))
             write_cycle(
                 by_row.copy().view(bits), repeats, first, taken[:done].view(bits)

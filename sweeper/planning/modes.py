@@ -227,9 +227,12 @@ def _judged_scores(
     """Scores [point, objective], NaN where a point cannot run, and reasons, given columns of the points that can, and
     reasons of all."""
     objectives = wanted.study.objectives
-    at = points if len(points) < len(reasons) else slice(None)
+    some = len(points) < len(reasons)
+    at = points if some else slice(None)
+    scores = np.empty((len(reasons), len(objectives)))
+    if some:
+        scores.fill(np.nan)
     reasons[at] = judged(values, (objective.column for objective in objectives), wanted.study.constraints)
-    scores = np.full((len(reasons), len(objectives)), np.nan)
     for i, objective in enumerate(objectives):
         scores[at, i] = objective.sign * values[objective.column]
     return scores, reasons

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from sweeper.engine.program import Program
-from sweeper.engine.space import Grid, Points, room
+from sweeper.engine.space import Grid, Points
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.words.columns import engine_column, numeric
 from sweeper.words.defaults import NAMED_DEFAULTS
@@ -32,12 +32,7 @@ def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     >>> joined([np.array([1.0, 2.0]), np.array([3.0])]).tolist()
     [1.0, 2.0, 3.0]
     """
-    if len(parts) == 1:
-        return parts[0]
-    kind, count = np.result_type(*parts), sum(map(len, parts))
-    if kind.hasobject:
-        return np.concatenate(parts)
-    return np.concatenate(parts, out=room(count, kind))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def axis_columns(grids: Sequence[Grid], hidden: Collection[str]) -> dict[str, list[float | str]]:

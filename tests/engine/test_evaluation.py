@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import sweeper
 from sweeper.engine.evaluation import FEW, Evaluation, evaluate, largest_B
-from sweeper.engine.folding import fold, folded, together
+from sweeper.engine.folding import folded, together
+from sweeper.engine.forms import fold
 from sweeper.engine.numbering import (
     Combinations,
     Index,
@@ -55,7 +56,7 @@ def test_one_key_that_agrees_does_not_make_rows_alike(monkeypatch: pytest.Monkey
         rows[0] = number[:] = 0
         return 1
 
-    monkeypatch.setattr("sweeper.engine.folding.alike", careless)
+    monkeypatch.setattr("sweeper.engine.forms.alike", careless)
     for other in (np.array([1.0, 2.0, 1.0]), np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 1.0]])):
         rows, number = fold(3, [np.array([1.0, 1.0, 1.0]), other])
         assert (rows.tolist(), number.tolist()) == ([0, 1, 2], [0, 1, 2])
