@@ -20,7 +20,7 @@ from benchmarks.machine import describe
 from benchmarks.table import NotMeasured, Row, Target, section
 from benchmarks.timing import cpu_s
 from sweeper.library.library import builtin_specs
-from sweeper.planning.design_search import DesignSearch, Optimum
+from sweeper.planning.design_search import DesignSearch, Optimum, left_at
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.tried import reason_names
 from sweeper.study.optimize import usual_optimize
@@ -97,7 +97,8 @@ def search_of(plan: Plan, box: int) -> DesignSearch:
     at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.without_search, grid)
     study, wanted = plan.study, plan.contents.searched_columns
     tried = np.zeros(len(reason_names(study.constraints)), np.int64)
-    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, tried)
+    left = left_at(optimize, grid.columns, home, np.arange(grid.points))
+    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, left, tried)
 
 
 def cases(plan: Plan) -> list[tuple[str, Case]]:

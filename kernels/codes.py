@@ -138,7 +138,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 Reasons = namedtuple(
     "Reasons",
     "feasible area_exceeded power_exceeded perimeter_exceeded reticle_exceeded interposer_exceeded bumps_exceeded "
-    "too_hot no_compute no_cache no_memory no_network "
+    "clock_exceeded too_hot no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
     "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
     "memory_capacity impossible_number die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded "

@@ -1,4 +1,4 @@
-"""Objects that print as what they are, in a terminal and in a notebook."""
+"""Objects that print as what they are, in a terminal and in a notebook, and numbers with their units."""
 
 from collections.abc import Mapping
 from html import escape
@@ -26,3 +26,20 @@ def _text(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+PREFIXED = ("mm", "kg")
+"""Beginnings of units that have a prefix already, and perhaps a power, which would hold for a second prefix as well."""
+
+
+def engineering(value: float, unit: str, places: int | None = None) -> str:
+    """A number with a prefix to its unit, and so many decimal places.
+
+    >>> engineering(2.5e9, "B/s"), engineering(0.5, "mm^2", 3)
+    ('2.5 GB/s', '0.500 mm^2')
+    """
+    if unit.startswith(PREFIXED):
+        return f"{value:g} {unit}" if places is None else f"{value:,.{places}f} {unit}"
+    from matplotlib.ticker import EngFormatter  # loads slowly
+
+    return EngFormatter(unit, places=places)(value)

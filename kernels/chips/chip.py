@@ -41,10 +41,10 @@ class Level(NamedTuple):
     idle_W: float
 
 
-class Spare(NamedTuple):
-    """Spare cores of a die, and the area of a core with its registers and its L1."""
+class Built(NamedTuple):
+    """Cores of a die, whether they run or not, and the area of a core with its registers and its L1."""
 
-    spare_cores: float
+    built_cores: float
     core_mm2: float
 
 
@@ -67,7 +67,6 @@ class Feed(NamedTuple):
     Output("chip_idle_W", "W", "leakage of the on-chip memories"),
     Output("chip_flop_J", "J/flop", "energy of an operation with what it reads from registers and L1"),
     Output("chip_peak_fp8_flops", "flop/s", "the same peak in fp8; 0: not supported"),
-    Output("chip_price_usd", "usd", "not known: what a generated chip costs, its package tells"),
     source=f"{SOURCE}; feeding: section 6.3, equation 5",
 )
 def generated_chip(
@@ -83,8 +82,8 @@ def generated_chip(
     array: Annotated[Array, "template_{}"],
     template_vector_share: float,
     template_fp8_factor: float,
-) -> tuple[float, float, float, float, float, float, float, float, float, float, float, float]:
-    """Peak, cores, on-chip memory, power and energy of all parts together."""
+) -> tuple[float, float, float, float, float, float, float, float, float, float, float]:
+    """Peak, cores, on-chip memory, power and energy of all parts together. What a chip costs, its package tells."""
     peak, from_registers, from_l1 = fed_flops(
         core.flops, generated_units, array, register.capacity_B, register_feed.bandwidth_Bps, l1_feed.bandwidth_Bps
     )
@@ -101,7 +100,6 @@ def generated_chip(
         register.idle_W + l1.idle_W + l2.idle_W,
         core.energy_J_per_flop + from_registers * register_feed.energy_J_per_B + from_l1 * l1_feed.energy_J_per_B,
         peak * template_fp8_factor,
-        np.nan,
     )
 
 
@@ -124,7 +122,7 @@ def generated_board(
 
 @equation(
     Output("generated_used_mm2", "mm^2", "area of all parts of the chip, and of what is of no part"),
-    Output("generated_spare_mm2", "mm^2", "of what is of no part: spare cores"),
+    Output("generated_spare_mm2", "mm^2", "of what is of no part: cores that are built and do not run"),
     Output("generated_interface_mm2", "mm^2", "area of interfaces on dies of their own"),
     Output("generated_draw_W", "W", "power of chip, memory and links if all work at their most"),
     Output("generated_used_mm", "mm", "perimeter that wires take"),
@@ -135,7 +133,8 @@ def generated_totals(
     register_used_mm2: float,
     l1_used_mm2: float,
     l2_used_mm2: float,
-    die: Annotated[Spare, "die_{}"],
+    generated_cores: float,
+    die: Annotated[Built, "die_{}"],
     template_dies: float,
     budgets: Annotated[Budgets, "template_{}"],
     chip_power_W: float,
@@ -143,11 +142,12 @@ def generated_totals(
     lane: Annotated[Taken, "lane_{}"],
     outer_lane: Annotated[Taken, "outer_lane_{}"],
 ) -> tuple[float, float, float, float, float]:
-    """Never more than the budgets, unless shares exceed one together, leakage exceeds a part's power, or spare cores
-    exceed what is of no part."""
+    """Never more than the budgets, unless shares exceed one together, leakage exceeds a part's power, or cores that do
+    not run exceed what is of no part: spare ones, and those that make dies equal."""
     levels = register_used_mm2 + l1_used_mm2 + l2_used_mm2
     outside = memory.used_mm2 + lane.used_mm2 + outer_lane.used_mm2
-    spare = die.spare_cores * template_dies * die.core_mm2
+    running = np.ceil(generated_cores * (1.0 - ROUNDING))
+    spare = max(die.built_cores * template_dies - running, 0.0) * die.core_mm2
     other = max(budgets.chip_area_mm2 - shared_mm2(budgets), spare)
     power = chip_power_W + memory.draw_W + lane.draw_W + outer_lane.draw_W
     apart = outside if budgets.io_area_mm2 > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""What no chip may exceed, whatever its budgets: an exposure's field, an interposer's size, bumps, and heat."""
+"""What no chip may exceed, whatever its budgets: an exposure's field, an interposer's size, bumps, clocks, and heat."""
 
 from typing import Annotated, NamedTuple
 
@@ -13,12 +13,13 @@ PER_WIRE, PER_LANE, PER_CURRENT = 2.0, 8.0, 2.0
 
 
 class Limits(NamedTuple):
-    """Limits of a template: dies that the chip is split over, dies of interfaces, the field of an exposure, the largest
-    interposer (0: no limit), pitch of bumps and what one carries, and how far the die may be above its coolant through
-    which resistance."""
+    """Limits of a template: dies that the chip is split over, dies of interfaces, the highest clock (0: no limit), the
+    field of an exposure, the largest interposer (0: no limit), pitch of bumps and what one carries, and how far the die
+    may be above its coolant through which resistance."""
 
     dies: float
     io_dies: float
+    maximum_frequency_Hz: float
     reticle_area_mm2: float
     interposer_area_mm2: float
     package_area_mm2: float
@@ -58,6 +59,7 @@ def generated_limits(
     wires: Annotated[Wires, "{}"],
     stacks_used_mm2: float,
     core_voltage_V: float,
+    core_clock_Hz: float,
     chip_power_W: float,
     draws: Annotated[Draws, "{}"],
 ) -> tuple[float, float, float, float]:
@@ -71,6 +73,7 @@ def generated_limits(
     heat_W = chip_power_W + on_chip_W + draws.lane_draw_W + draws.outer_lane_draw_W
     rise_K = heat_W / area_mm2 * limits.thermal_resistance_mm2K_per_W
     reason = REASON.too_hot if rise_K > most * limits.temperature_rise_K else REASON.feasible
+    reason = REASON.clock_exceeded if core_clock_Hz > most * limits.maximum_frequency_Hz > 0.0 else reason
     reason = REASON.bumps_exceeded if bumps > most * area_mm2 / limits.bump_pitch_mm**2 else reason
     taken_mm2 = footprint_mm2(budgets) + stacks_used_mm2
     reason = REASON.interposer_exceeded if taken_mm2 > most * limits.interposer_area_mm2 > 0.0 else reason

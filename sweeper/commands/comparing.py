@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sweeper.commands.completing import runs
-from sweeper.commands.shared import LIBRARY, OUT, Given, command, echo, plan_of, run_directory
+from sweeper.commands.shared import (
+    LIBRARY,
+    OUT,
+    Given,
+    assert_read,
+    command,
+    echo,
+    library_of,
+    plan_of,
+    run_directories,
+)
 from sweeper.errors import SweeperError, UsageFault
 
 if TYPE_CHECKING:
@@ -41,12 +51,19 @@ def diff_command(
     from sweeper.nights.pages import diff_page
     from sweeper.nights.records import night_at, night_of_commit
     from sweeper.running.storage.places import folder
+    from sweeper.study.sources import study_path
 
-    nights = [night_at(name) or night_of_commit(name, out) for name in (before, after)]
+    # What plans studies again takes one that cannot be planned for one that has changed.
+    library_of(library)
+    if study is not None:
+        study_path(study)
+    named = [night_at(name) for name in (before, after)]
+    nights = [night or night_of_commit(name, out) for night, name in zip(named, (before, after), strict=True)]
     sources: dict[str, str] = {}
     if all(nights):
         if study is not None:
             raise UsageFault("--study is for two runs; the later night knows where its studies are")
+        assert_read(f"{before} and {after} name nights", ("library",) if all(named) else ("library", "out"))
         (place, old), (other, new) = [night for night in nights if night is not None]
         if str(place) != str(other):
             raise UsageFault(f"the nights are of different places: {place} and {other}")
@@ -55,8 +72,7 @@ def diff_command(
     elif any(nights):
         raise UsageFault("a night and a run cannot be compared: name two nights or two runs")
     else:
-        given = Given(library)
-        old_run, new_run = (folder(run_directory(name, given, out)) for name in (before, after))
+        old_run, new_run = map(folder, run_directories((before, after), Given(library), out, ("library",)))
         found, remarks = [difference(old_run, new_run, _replanner(sources, library, study))], []
     if html is not None:
         html.write_text(diff_page(found, remarks, before, after), encoding="utf-8")

@@ -9,7 +9,17 @@ import click
 
 from sweeper.commands.completing import charts, runs
 from sweeper.commands.completing import columns as shown_columns
-from sweeper.commands.shared import OUT, VERIFY, Given, command, echo, holds_runs, run_directory, study_options
+from sweeper.commands.shared import (
+    OUT,
+    VERIFY,
+    Given,
+    command,
+    echo,
+    holds_runs,
+    place_of_runs,
+    run_directory,
+    study_options,
+)
 
 if TYPE_CHECKING:
     from sweeper.views.pictures.plot import Chosen
@@ -94,7 +104,7 @@ def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, par
     from sweeper.views.queries import ask
     from sweeper.views.text import shown_table
 
-    place = run_or_study if holds_runs(run_or_study) else run_directory(run_or_study, given, out)
+    place = place_of_runs(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))
 
@@ -126,8 +136,7 @@ def export_command(
     from sweeper.views.export import export
     from sweeper.views.queries import ask
 
-    several = holds_runs(run_or_study)
-    place = run_or_study if several else run_directory(run_or_study, given, out)
+    several, place = holds_runs(run_or_study), place_of_runs(run_or_study, given, out)
     with reading(place):
         every = (scan_all if several else scan)(place, partial, verify)
         rows = every if sql is None else ask(place, sql, partial, verify).lazy()

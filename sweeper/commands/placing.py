@@ -7,19 +7,42 @@ from typing import Any
 import click
 
 from sweeper.commands.runs import executed, leave, summary_of
-from sweeper.commands.shared import LIBRARY, OUT, STUDY, Given, command, echo, executing, library_of, run_directory
+from sweeper.commands.shared import (
+    LIBRARY,
+    OUT,
+    STUDY,
+    Given,
+    command,
+    echo,
+    executing,
+    given_options,
+    library_of,
+    run_directories,
+    run_directory,
+)
 from sweeper.errors import UsageFault
 
 
 def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
-    """Whole numbers by name, from `name=number`. Raises UsageFault."""
-    found = {}
+    """Whole numbers above 0 by name, from texts `name=number`. Raises UsageFault for a text of another form, and for a
+    name that is given twice."""
+    found: dict[str, int] = {}
     for pair in pairs:
         name, _, number = pair.partition("=")
         if not (number.isascii() and number.isdigit() and int(number) > 0):
             raise UsageFault(f"{option} {pair}: write NAME=N with a whole number above 0, such as {option} rows=128")
+        if name in found:
+            raise UsageFault(f"{option} {name} is given twice")
         found[name] = int(number)
     return found
+
+
+def check_shortlist(shortlist: int, candidates: int, refine: int) -> None:
+    """Raise UsageFault if more placements are asked to be simulated than there are: the candidates, and the one that is
+    refined by `refine` moves, if any."""
+    most = candidates + (refine > 0)
+    if shortlist > most and given_options(("shortlist",)):
+        raise UsageFault(f"--shortlist {shortlist}: at most {most} here, as many as --candidates and --refine find")
 
 
 @command()
@@ -90,6 +113,7 @@ def place(
     from sweeper.ranking.search import candidates as annealed
     from sweeper.ranking.search import judge_named, pick_text, picked, subject_of, told, with_refined
 
+    check_shortlist(shortlist, candidates, refine)
     entry = library_of(library).asked("fabric", fabric)
     judge = judge_named(model, entry)
     units, operators = units_of(entry), operators_of(block, sizes(size, "--size"), sizes(shard, "--shard"))
@@ -149,23 +173,30 @@ def fit_placement(
     from sweeper.ranking.trials.folds import Comparison, FoldPlan, Trial, decisions_in
     from sweeper.ranking.trials.relearning import Relearning
 
-    directory = run_directory(study, Given(library), out)
-    if save is not None:
-        model = fitted([directory, *(run_directory(other, Given(library), out) for other in also)], Path(save).stem)
-        keep(model, Path(save))
-        echo({"model": model.name, "hash": model.hash, "file": save}, lambda: f"{save}: {model.hash[:12]}")
-        if not models:
-            return
     if also and save is None:
         raise UsageFault("--also is learned from by what --save keeps: give --save FILE.json")
+    if after is not None and models:
+        raise UsageFault("--after asks ours alone: leave --model out")
+    if after is not None and save is not None:
+        raise UsageFault("--after compares, and --save keeps what is not compared: leave one of them out")
+    if graphs and after is None:
+        raise UsageFault("--graphs says how many graphs of a change are learned: it needs --after STUDY")
+    compares = save is None or bool(models)
+    unread = [] if compares else given_options(("folds", *how))
+    if unread:
+        raise UsageFault(f"--save alone compares nothing: leave out {' and '.join(unread)}, or name a --model")
+    names = [study, *also, *filter(None, [after])]
+    directory, *others = run_directories(names, Given(library), out, ("out",) if compares else ())
+    if save is not None:
+        model = fitted([directory, *others], Path(save).stem)
+        keep(model, Path(save))
+        echo({"model": model.name, "hash": model.hash, "file": save}, lambda: f"{save}: {model.hash[:12]}")
+        if not compares:
+            return
     trial: Trial = Comparison(models or tuple(MODELS))
     if after is not None:
-        if models:
-            raise UsageFault("--after asks ours alone: leave --model out")
-        trial = change = Relearning(run_directory(after, Given(library), out), graphs)
+        trial = change = Relearning(others[0], graphs)
         change.check(decisions_in(directory), folds)
-    elif graphs:
-        raise UsageFault("--graphs says how many graphs of a change are learned: it needs --after STUDY")
     plan = FoldPlan(directory, trial, folds)
     result = executed(plan, out, how)
     found = {} if result.failed else compared(result.directory)
@@ -196,7 +227,7 @@ def judge_placements(studies: tuple[str, ...], library: tuple[str, ...], out: st
     from sweeper.ranking.trials.folds import origin
     from sweeper.ranking.trials.picks import compared, text
 
-    directories = [run_directory(study, Given(library), out) for study in studies]
+    directories = run_directories(studies, Given(library), out)
     found = compared({origin(directory)["name"]: directory for directory in directories}, models or ("schedule",))
     echo(found, lambda: text(found))
 
@@ -219,7 +250,7 @@ def fit_units(study: str, library: tuple[str, ...], out: str, folds: int, save: 
     """
     from sweeper.ranking.partitions import as_yaml, read_partitions, text, trained, validated
 
-    partitions = read_partitions(run_directory(study, Given(library), out), library_of(library))
+    partitions = read_partitions(run_directory(study, Given(library), out, ("library",)), library_of(library))
     found = validated(partitions, folds)
     if save is not None:
         path = Path(save)

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from sweeper.commands.completing import runs
-from sweeper.commands.shared import OUT, Given, command, echo, plan_of, run_directory, study_options
+from sweeper.commands.shared import OUT, Given, assert_found, command, echo, found_run, plan_of, study_options
 from sweeper.errors import NoDataset, SweeperError
 
 if TYPE_CHECKING:
     from sweeper.reports.page import Asked
 
 OTHER = "its study, the library or the code is not what it was for this run, so that no point is calculated again"
+PLANNING = ("library", "settings")
+"""Parameters of the options with which the study of a run is planned again."""
 
 
 @command("report")
@@ -30,7 +32,8 @@ def report_command(runs_or_studies: tuple[str, ...], given: Given, out: str, htm
     """Write runs as one HTML file that opens anywhere, without a network: question, answer, why it is the answer,
     charts with filters over the axes, rows to sort and download, what cannot run, sources, calibrations, code.
 
-    Needs an extra library (pip install 'sweeper[report]').
+    --library and --set are those that a run was made with: without them its points are not calculated again. Needs an
+    extra library (pip install 'sweeper[report]').
 
     \b
     Example: sweeper report dse80
@@ -39,20 +42,21 @@ def report_command(runs_or_studies: tuple[str, ...], given: Given, out: str, htm
     from sweeper.reports.page import write_report
     from sweeper.running.storage.places import folder
 
-    asked = [_asked(name, given, out) for name in runs_or_studies]
+    found = [found_run(name, given, out) for name in runs_or_studies]
+    asked = [_asked(name, each.directory, given) for name, each in zip(runs_or_studies, found, strict=True)]
+    assert_found(runs_or_studies, found, PLANNING if any(each.plan for each in asked) else ())
     file = html or Path(f"{folder(asked[0].run).name}.html")
     write_report(asked, file, rows)
     echo({"file": str(file), "runs": [each.run for each in asked]}, lambda: str(file))
 
 
-def _asked(name: str, given: Given, out: str) -> "Asked":
-    """A run by its study, path or name, with the plan of its study if that is still the same. Raises NoDataset if what
+def _asked(name: str, run: str, given: Given) -> "Asked":
+    """A run by its name and directory, with the plan of its study if that is still the same. Raises NoDataset if what
     it says of itself cannot be read."""
     from sweeper.reports.page import Asked
     from sweeper.running.storage.places import folder
     from sweeper.running.storage.store import RESOLVED
 
-    run = run_directory(name, given, out)
     try:
         told = json.loads(folder(run).get(RESOLVED) or b"{}")
     except ValueError as error:

@@ -247,17 +247,19 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
     leave(plan, result)
 
 
-SAME = "other values of it, or none, give the same at all rows that were tried"
+SAME = "other values of it, or none, give the same at all points that were tried"
 LOOKED_AT, AMONG = 32, 4096
 """Rows of each box at which other values of the axes are tried, and about how many these are chosen among."""
+ANYWHERE = 16
+"""Points of each box at which they are tried besides, whether these can run or not: some numbers decide that alone."""
 MOST_LOOKED_AT = 512
 """Rows of all boxes together."""
 
 
 def idle_of(plan: Any, result: "RunResult") -> list[str] | None:
-    """Axes of a new dataset that change none of its columns in rows chosen at random from all over it. None where it
-    was not looked at: of what was there already, or failed, and of searched designs, whose rows are not points of the
-    study alone."""
+    """Axes of a new dataset that change none of its columns in rows chosen at random from all over it, nor at points of
+    the study. None where it was not looked at: of what was there already, or failed, and of searched designs, whose
+    rows are not points of the study alone."""
     import numpy as np
     import polars as pl
 
@@ -277,7 +279,8 @@ def idle_of(plan: Any, result: "RunResult") -> list[str] | None:
     for grid in plan.grids:
         of_box = points[(points >= grid.offset) & (points < grid.offset + grid.points)]
         chosen += generator.permutation(of_box)[:each].tolist()
-    return idle_axes(plan.study, plan.grids, chosen, plan.contents.all_columns)
+        chosen += (grid.offset + generator.integers(grid.points, size=ANYWHERE)).tolist()
+    return idle_axes(plan.study, plan.grids, sorted({*chosen}), plan.contents.all_columns)
 
 
 OF_RAY = {

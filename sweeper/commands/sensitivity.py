@@ -8,7 +8,7 @@ import click
 from sweeper.commands.completing import axes, columns
 from sweeper.commands.points import plan_with
 from sweeper.commands.runs import executed, leave, summary_of
-from sweeper.commands.shared import OUT, STUDY, Given, command, echo, executing, plan_of, study_options
+from sweeper.commands.shared import OUT, STUDY, Finite, Given, command, echo, executing, plan_of, study_options
 
 OF_PERTURBATION = ("draws", "spread", "only")
 SEVERAL = 17
@@ -21,12 +21,12 @@ SEVERAL = 17
 @OUT
 @click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
-    "--step", type=click.FloatRange(0.001, 0.5), default=0.1, show_default=True,
+    "--step", type=Finite(0.001, 0.5), default=0.1, show_default=True,
     help="Part by which each number is made less and more.",
 )  # fmt: skip
 @click.option("--draws", type=click.IntRange(0, 1_000), default=32, show_default=True, help="Draws of all numbers.")
 @click.option(
-    "--spread", type=click.FloatRange(0.0, 0.9), default=0.1, show_default=True,
+    "--spread", type=Finite(0.0, 0.9), default=0.1, show_default=True,
     help="Part by which a number without an interval of its own is drawn less or more.",
 )  # fmt: skip
 @click.option(
@@ -81,7 +81,7 @@ def sensitivity(
     "--metric", metavar="COLUMN", shell_complete=columns, help="What moves; the first objective if not given."
 )
 @click.option(
-    "--part", type=click.FloatRange(0.001, 0.9), default=0.2, show_default=True,
+    "--part", type=Finite(0.001, 0.9), default=0.2, show_default=True,
     help="Part by which each number is made less and more.",
 )  # fmt: skip
 @click.option("--figure", metavar="FILE", help="Draw the picture into this .png or .svg file.")
@@ -116,7 +116,7 @@ def tornado_command(
 @OUT
 @click.option("--objective", metavar="COLUMN", shell_complete=columns, help="Objective, where the study has several.")
 @click.option(
-    "--within", type=click.FloatRange(1.1, 1e6), default=8.0, show_default=True,
+    "--within", type=Finite(1.1, 1e6), default=8.0, show_default=True,
     help="Most times less and more that the number is tried.",
 )  # fmt: skip
 @click.option(

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial, reduce, wraps
 from io import TextIOWrapper
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from sweeper.commands.completing import settings, studies
 from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, listed
@@ -277,7 +278,67 @@ def holds_runs(name: str) -> bool:
         return False
 
 
-def run_directory(name: str, given: Given, out: str) -> str:
+class Found(NamedTuple):
+    """A run that was found: its directory, and the parameters of the options by which it was."""
+
+    directory: str
+    by: frozenset[str]
+
+
+OF_STUDY = frozenset({"library", "settings", "out"})
+"""Parameters of the options by which the run of a study is found."""
+
+
+def given_options(names: Collection[str]) -> list[str]:
+    """Of some options, by their parameters, those that the command was given, as they are written; none outside of a
+    command."""
+    context = click.get_current_context(silent=True)
+    options = context.command.params if context else ()
+    return [
+        each.opts[0]
+        for each in options
+        if context and each.name in names and context.get_parameter_source(each.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def assert_read(told: str, read: Collection[str]) -> None:
+    """Raise UsageFault for options that find the run of a study, were given, and are not among the `read` ones, by
+    their parameters; `told` is what was named instead of a study, in words."""
+    if unread := given_options(OF_STUDY.difference(read)):
+        raise UsageFault(f"{told}: leave out {' and '.join(unread)}")
+
+
+def assert_found(names: Sequence[str], found: Iterable[Found], read: Collection[str] = ()) -> None:
+    """Raise UsageFault, as `assert_read` does, for options by which none of the named runs was found, but for those
+    that are `read` otherwise."""
+    told = f"{listed(names)} {'names a run' if len(names) == 1 else 'name runs'}"
+    assert_read(told, frozenset(read).union(*(each.by for each in found)))
+
+
+def run_directories(names: Sequence[str], given: Given, out: str, read: Collection[str] = ()) -> list[str]:
+    """Directories of runs, each named as `found_run` takes it. Raises UsageFault for options by which none of them is
+    found, but for those that the command reads otherwise, `read` by their parameters."""
+    found = [found_run(name, given, out) for name in names]
+    assert_found(names, found, read)
+    return [each.directory for each in found]
+
+
+def run_directory(name: str, given: Given, out: str, read: Collection[str] = ()) -> str:
+    """The directory of one run, as `run_directories` finds it."""
+    (directory,) = run_directories([name], given, out, read)
+    return directory
+
+
+def place_of_runs(name: str, given: Given, out: str) -> str:
+    """A folder of runs as given, or the directory of one run, as `run_directory` finds it. Raises UsageFault for
+    options that a folder makes no use of."""
+    if not holds_runs(name):
+        return run_directory(name, given, out)
+    assert_read(f"{name} holds runs", ())
+    return name
+
+
+def found_run(name: str, given: Given, out: str) -> Found:
     """A run directory as given, by path or by its name under `out`, or that of a study under `out`, which holds no
     other."""
     from sweeper.running.storage.catalogue import runs_in
@@ -286,10 +347,10 @@ def run_directory(name: str, given: Given, out: str) -> str:
     from sweeper.study.sources import is_there
 
     if "://" in name or is_there(Path(name) / "resolved.json"):
-        return name
+        return Found(name, frozenset())
     place = folder(out)
     if name in place.folders() and RESOLVED in place.inside(name).entries(""):
-        return str(place.inside(name))
+        return Found(str(place.inside(name)), frozenset({"out"}))
     if holds_runs(name):
         raise UsageFault(f"{name} holds runs; name one of them: {listed([entry.run for entry in runs_in(name)])}")
     plan = any_plan_of(name, given)
@@ -304,4 +365,4 @@ def run_directory(name: str, given: Given, out: str) -> str:
             f"sweeper run {name}{options} --out {out}{told}"
         )
     assert_own(folder(directory), plan)
-    return directory
+    return Found(directory, OF_STUDY)

@@ -15,6 +15,7 @@ from sweeper.kernels.codes import REASONS
 from sweeper.kernels.models import GENERATING
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
+from sweeper.shown import engineering
 from sweeper.study.box_checks import BALANCED_BY, UNREAD_IF_BALANCED, unbalanced
 from sweeper.study.columns import Stock
 from sweeper.study.optimize import PARTS_OF
@@ -184,8 +185,6 @@ def _columns(part: str) -> list[str]:
 
 def text(chip: GeneratedChip) -> str:
     """A chip as tables."""
-    from matplotlib.ticker import EngFormatter  # loads slowly
-
     made = ", ".join(f"{role} {name}" for role, name in chip.made_of.items())
     area, io_area, other_share, power, package = (chip.budgets[name] for name in BUDGETS)
     edge, shared, other = 4.0 * math.sqrt(io_area or area), area * (1.0 - other_share), area * other_share
@@ -195,14 +194,14 @@ def text(chip: GeneratedChip) -> str:
         area_mm2 = p.area_share * (io_area if io_area and p.name in EDGE_PARTS else shared)
         budget = (p.area_mm2, area_mm2, p.power_W, p.power_share * power, p.edge_mm, p.edge_share * edge)
         amounts.append((p.name, budget))
-    amounts += [("spare cores", (spare_mm2, other))] if spare_mm2 else []
+    amounts += [("idle cores", (spare_mm2, other))] if spare_mm2 else []
     amounts += [("other", (max(other - spare_mm2, 0.0), other))] if other else []
     amounts += [("chip", (used_mm2, area, draw_W, power, used_mm, edge))]
     amounts += [("interfaces", (interface_mm2, io_area))] if io_area else []
     amounts += [("package", ((io_area or area) + stacks_mm2, package))]
     heads = ("part", "area mm2", "of", "power W", "of", "edge mm", "of")
     rows = [(name, *(f"{value:.2f}" for value in row), *("",) * (6 - len(row))) for name, row in amounts]
-    facts = [(f"  {name}", EngFormatter(unit, places=3)(value), about) for name, (value, unit, about) in
+    facts = [(f"  {name}", engineering(value, unit, 3), about) for name, (value, unit, about) in
              chip.facts.items()]  # fmt: skip
     verdict = f"cannot be built: {chip.infeasible_reason}" if chip.infeasible_reason else ""
     return "\n".join(filter(None, [made, aligned([heads, *rows], right=range(1, 7)), aligned(facts), verdict]))

@@ -7,7 +7,7 @@ for any price above that.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
@@ -19,7 +19,7 @@ from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
 from sweeper.designs.portfolio import VOLUME
-from sweeper.errors import Misuse, Problems
+from sweeper.errors import Misuse, Problem, Problems
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.library.library import Library
@@ -35,6 +35,7 @@ from sweeper.words.attributes import Attribute
 DRAWS = 500
 """Draws of which bands are found."""
 
+SPEED_SPREAD = "speed_spread"
 SPREAD = Attribute("", "spread of the speed of dies", 0.0, (1e-6, 2.0), positive=False)
 SPEED = Attribute("", "least speed of a grade, over that of the median die", 0.0, (1e-3, 10.0), positive=False)
 PRICE = Attribute("usd", "price of a package of this grade")
@@ -74,19 +75,55 @@ class Grading:
 
 
 def read_grading(path: Path, library: Library) -> Grading:
-    """A file of grades. Raises SpecError with all its mistakes."""
-    stock = Stock(library)
+    """A file of grades. Raises SpecError with all its mistakes, among them a spread of speeds that is missing or that
+    no grade asks for, and a grade to which no die can come."""
+    stock, root = Stock(library), read_yaml(path)
     needed = ("grading", PACKAGE_ROLE, "die", "grades")
-    written = checks.fields(read_yaml(path), "a grading", (*needed, "speed_spread", "set"), needed)
+    written = checks.fields(root, "a grading", (*needed, SPEED_SPREAD, "set"), needed)
     design = stock.package(library.find_at(PACKAGE_ROLE, written[PACKAGE_ROLE]).name)
     name = written.read("grading", checks.text, "grading", default="")
-    spread = written.read("speed_spread", checks.number, SPREAD, default=0.0)
+    spread = written.read(SPEED_SPREAD, checks.number, SPREAD, default=math.nan)
     sorted_die = [die for row, die in enumerate(design.dies) if _is_harvested(design, row)]
     die = written.read("die", checks.choice, f"harvested die of {design.name}", sorted_die, default="")
     grades = written.read("grades", _grades, default=())
     settings = settings_of(written, design, stock, except_for={VOLUME, *_of_spares(design, die)} if die else {VOLUME})
     written.problems.raise_any()
-    return Grading(name, design, die, settings, spread, tuple(sorted(grades, key=lambda grade: -grade.usd)))
+    written.problems.extend(_speed_problems(root, grades))
+    ranked = tuple(sorted(grades, key=lambda grade: -grade.usd))
+    written.problems.extend(vain(written["grades"], ranked, spread))
+    written.problems.raise_any()
+    return Grading(name, design, die, settings, 0.0 if math.isnan(spread) else spread, ranked)
+
+
+def _speed_problems(root: Node, grades: Iterable[Grade]) -> Iterator[Problem]:
+    """What is wrong with the spread of speeds of a file: it is missing, or no grade asks for a speed."""
+    fast = next((grade for grade in grades if grade.speed > 0.0), None)
+    given = SPEED_SPREAD in checks.mapping(root, "a grading")
+    if fast and not given:
+        told = f"a grading lacks the key {SPEED_SPREAD!r}: grades.{fast.name} asks for a speed"
+        yield root.problem(f"{told}; say how far those of dies are spread, e.g. 0.06, or 0 where all are as fast")
+    if given and not fast:
+        yield root.key_problem(SPEED_SPREAD, "nothing reads it: no grade asks for a speed; leave it out, or state one")
+
+
+def vain(node: Node, grades: Sequence[Grade], spread: float) -> Iterator[Problem]:
+    """Grades to which no die can come, the dearest of all first: all dies are too slow, or a grade before takes them.
+    Where all are as fast as the median die (`spread` 0), it does not matter how much slower they might be."""
+    nodes = checks.mapping(node, "grades")
+    speeds = {grade.name: 0.0 if spread == 0.0 and grade.speed <= 1.0 else grade.speed for grade in grades}
+    for number, grade in enumerate(grades):
+        if spread == 0.0 and grade.speed > 1.0:
+            told = f"no die comes to it: all have a speed of 1, found {grade.speed:g} with {SPEED_SPREAD}: 0"
+            yield nodes[grade.name].problem(told)
+            continue
+        before = (
+            each
+            for each in grades[:number]
+            if each.bad_blocks >= grade.bad_blocks and speeds[each.name] <= speeds[grade.name]
+        )
+        if taker := next(before, None):
+            told = f"no die comes to it: {taker.name}, which is not cheaper, takes all that are good enough"
+            yield nodes[grade.name].problem(f"{told}; ask less of {grade.name}, or leave it out")
 
 
 def _is_harvested(design: PackageDesign, row: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design
-from sweeper.designs.supply import layers_of, lead_time_s, node_at, own_layers, total_of, wafers_of, waits_s
+from sweeper.designs.supply import layers_of, lead_time_s, node_at, nodes_of, total_of, wafers_of, waits_s
 from sweeper.errors import Misuse, Problems, SpecError
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.packages.layout import DIE_CODES, RESULT, STATUS
@@ -68,12 +68,6 @@ class System:
     settings: Settings
     volume: float
 
-    @property
-    def nodes(self) -> frozenset[str]:
-        """Nodes of which it takes wafers."""
-        places = (place for _, place in own_layers(self.design))
-        return frozenset(node_at(self.design, place, self.settings) for place in places)
-
 
 @dataclass(frozen=True)
 class Piece:
@@ -102,7 +96,8 @@ class Portfolio:
 
 
 def read_portfolio(path: Path, library: Library) -> Portfolio:
-    """A portfolio file. Raises SpecError with all its mistakes."""
+    """A portfolio file. Raises SpecError with all its mistakes, and Misuse for a system whose own values are
+    impossible."""
     stock, problems = Stock(library), Problems()
     needed = ("portfolio", "systems")
     written = checks.fields(read_yaml(path), "a portfolio", (*needed, "supply"), needed)
@@ -116,7 +111,8 @@ def read_portfolio(path: Path, library: Library) -> Portfolio:
     problems.raise_any()
     if not systems:
         raise error(written["systems"], "systems names none: give at least one")
-    used = frozenset[str]().union(*(system.nodes for system in systems))
+    takes = (nodes_of(system.design, system.settings, library) for system in systems if supply)
+    used = frozenset[str]().union(*takes)
     for name in checks.mapping(written["supply"], "supply") if supply else ():
         if library.find("node", name).name not in used:
             problems.append(written["supply"].key_problem(name, f"no system of this portfolio takes wafers of {name}"))

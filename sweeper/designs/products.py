@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from scipy.optimize import brentq
 from sweeper.designs.generated_chip import chip_settings, generate
 from sweeper.library.library import Library, builtin_specs
 from sweeper.reading.units import quantity as in_si
+from sweeper.shown import engineering
 from sweeper.views.text import listing
 
 QUANTITIES = {
@@ -163,10 +165,9 @@ MEASURED_HEADS = {"calibration": "ROWS OF", "rows": "ROWS", "constants": "CONSTA
 
 def products_text(board: Mapping[str, Any]) -> str:
     """Generated chips against products, the summary of the errors of what is predicted, and what was measured."""
-    from matplotlib.ticker import EngFormatter  # loads slowly
 
     def line(row: Mapping[str, Any]) -> dict[str, Any]:
-        said = EngFormatter(row["unit"], places=2)
+        said = partial(engineering, unit=row["unit"], places=2)
         ours, error = ("not reached", "-") if row["error"] is None else (said(row["predicted"]), f"{row['error']:+.1%}")
         missed = "missed" if row["missed"] else ""
         return {**row, "listed": said(row["listed"]), "predicted": ours, "error": error, "missed": missed}

@@ -36,6 +36,13 @@ def own_layers(design: PackageDesign) -> Iterable[tuple[int, int]]:
     return ((row, place) for row in made for place in layers_of(design, row))
 
 
+def nodes_of(design: PackageDesign, settings: Settings, library: Library) -> frozenset[str]:
+    """Nodes of which the dies of one package take wafers; layers of dies of which it has none take none. Raises Misuse
+    as `evaluate_design` does."""
+    copies = evaluate_design(design, library, settings).results.view(RESULT)[0, :, 0]["copies"]
+    return frozenset(node_at(design, place, settings) for row, place in own_layers(design) if copies[row] > 0.0)
+
+
 def wafers_of(design: PackageDesign, settings: Settings, library: Library) -> dict[str, float]:
     """Wafers (and panels) of each node that one package that works takes: those of faulty dies and of what is lost in
     assembly among them."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +16,15 @@ from sweeper.views.text import show
 
 BASELINE = "baseline"
 """In a condition: what its first column was in the row of the earlier night that has the same values of the axes."""
+
+
+class Held(NamedTuple):
+    """Where a condition holds in a run, in words, nothing where it does not; of how many `rows` it was asked, and how
+    many of them are `new`: the earlier night has no row, or no value, to compare them with."""
+
+    where: str
+    rows: int
+    new: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ class Condition:
                 rows = pl.DataFrame(pl.from_arrow(schema.empty_table()))
                 self._filtered(rows.lazy().with_columns(pl.col(self.columns[0]).alias(BASELINE)))
 
-    def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> str | None:
-        """Where it holds in a run, in words, nothing where it does not; None if it asks for what the run does not have.
+    def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> Held | None:
+        """Where it holds among the feasible rows of a run; None if it asks for what the run does not have.
 
         `keys` tell the rows of a run apart, in this night and in the one before.
         """
@@ -66,6 +75,7 @@ class Condition:
             return None
         with reading(run):
             rows = matched(run, keys, dict.fromkeys([*keys, *self.columns]))
+            asked, compared = _count(rows), None
         if self.compares:
             if before is None or self.columns[0] not in _names(before):
                 return None
@@ -73,12 +83,16 @@ class Condition:
                 old = matched(before, keys, [pl.col(self.columns[0]).alias(BASELINE)])
             rows, old = (frame.unique(SAME, keep="first", maintain_order=True) for frame in (rows, old))
             rows = rows.join(old, on=SAME, maintain_order="left")
+            with reading(run):
+                compared = _count(rows.filter(pl.col(BASELINE).is_not_null()))
         with reading(run):
             found = self._filtered(rows.drop(SAME))
+        new = 0 if compared is None else asked - compared
         if not found.height:
-            return ""
+            return Held("", asked, new)
         count = "1 row" if found.height == 1 else f"{found.height:,} rows"
-        return f"{self.text} in {count}, the first with {_told(found.row(0, named=True))}"
+        where = f"{self.text} in {count}, the first with {_told(found.row(0, named=True))}"
+        return Held(where, asked, new)
 
     def _filtered(self, rows: pl.LazyFrame) -> pl.DataFrame:
         try:
@@ -91,6 +105,11 @@ def _names(run: Folder) -> set[str]:
     """Columns of a run."""
     with reading(run):
         return {*scan(run).collect_schema()}
+
+
+def _count(rows: pl.LazyFrame) -> int:
+    """How many rows there are."""
+    return int(rows.select(pl.len()).collect().item())
 
 
 def _told(row: Mapping[str, Any]) -> str:

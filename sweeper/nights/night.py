@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from sweeper.errors import OutputConflict, SweeperError
 from sweeper.nights.checkout import commit
-from sweeper.nights.conditions import Condition
+from sweeper.nights.conditions import Condition, Held
 from sweeper.nights.inputs import keys_of
 from sweeper.nights.pages import pages
 from sweeper.nights.records import (
@@ -194,18 +194,26 @@ def record_of(
 def checked(
     condition: Condition, studies: Sequence[StudyRecord], runs: Folder, before: NightRecord | None
 ) -> tuple[list[str], str]:
-    """Where a condition holds, in words, a line for each study; and in how many studies it could be checked."""
+    """Where a condition holds, in words, a line for each study; and in how many studies it could be checked, and of how
+    many rows there is nothing earlier to compare them with."""
     complete = [study for study in studies if study.state == COMPLETE]
     told = [(study.name, _held(condition, study, runs, before)) for study in complete]
-    count = sum(where is not None for _, where in told)
+    found = [held for _, held in told if held is not None]
     first = "; there is no earlier night" if condition.compares and before is None else ""
     return (
-        [f"{name}: {where}" for name, where in told if where],
-        f"{condition.text}: checked in {count} of {len(studies)} studies{first}",
+        [f"{name}: {held.where}" for name, held in told if held is not None and held.where],
+        f"{condition.text}: checked in {len(found)} of {len(studies)} studies{first}{_new_rows(found)}",
     )
 
 
-def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightRecord | None) -> str | None:
+def _new_rows(found: Sequence[Held]) -> str:
+    """How many rows a condition was asked of that compares them with earlier ones, where some have none."""
+    rows, new = sum(held.rows for held in found), sum(held.new for held in found)
+    has = "has" if new == 1 else "have"
+    return f", in {rows - new:,} of {rows:,} rows; {new:,} {has} no earlier row to be compared with" if new else ""
+
+
+def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightRecord | None) -> Held | None:
     old = before.of(study.name) if before else None
     if old is not None and SUCCESS not in runs.inside(old.run).entries(""):
         old = None  # somebody has removed it
@@ -213,7 +221,7 @@ def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightR
     try:
         return condition.held(runs.inside(study.run), runs.inside(old.run) if old else None, keys)
     except SweeperError as error:
-        return str(error)
+        return Held(str(error), 0)
 
 
 def forget(out: Folder, keep: int) -> None:

@@ -28,7 +28,7 @@ from sweeper.kernels.pareto import pareto
 from sweeper.planning.schema import field
 from sweeper.planning.tried import FIRST_CONSTRAINT, counted, judged, reason_names
 from sweeper.reading.expressions import Expression
-from sweeper.study.optimize import Optimize, budget_groups
+from sweeper.study.optimize import Optimize, budget_groups, given_shares
 from sweeper.study.output import Objective
 
 
@@ -44,6 +44,9 @@ class Evaluate(Protocol):
         late: Late | None = None,
     ) -> dict[str, np.ndarray]: ...
 
+
+Home = Callable[[tuple[str, ...], np.ndarray], np.ndarray]
+"""Values [point, name] of continuous columns where they are not searched."""
 
 FLOOR = 1e-4
 """Least share of a budget that a part gets."""
@@ -96,11 +99,21 @@ class Optimum:
     facts: Mapping[str, float]
 
 
+def left_at(optimize: Optimize, named: Collection[str], home: Home, points: np.ndarray) -> tuple[float, ...]:
+    """What is left of every budget at points of a box that names some columns: shares that are given are not there for
+    those that are searched."""
+    names, left = optimize.columns(named), []
+    for group, given in zip(budget_groups(names), given_shares(names, named), strict=True):
+        taken = float(home(given, points).sum(axis=1).max()) if given else 0.0
+        left.append(max(1.0 - taken, 2.0 * len(group) * FLOOR))
+    return tuple(left)
+
+
 @dataclass(frozen=True)
 class DesignSearch:
     """A search over one box, in which `constraints` must hold. `wanted` are the columns that a score reads; `evaluate`
     gives columns of points numbered within the box, each with a design; `home` gives the designs that points have
-    without a search."""
+    without a search; `left` is the part of each budget that designs share."""
 
     optimize: Optimize
     objectives: Sequence[Objective]
@@ -108,7 +121,8 @@ class DesignSearch:
     wanted: tuple[str, ...]
     grid: Grid
     evaluate: Evaluate
-    home: Callable[[tuple[str, ...], np.ndarray], np.ndarray]
+    home: Home
+    left: tuple[float, ...]
     tried: np.ndarray
     """Designs tried so far, by the code of the reason why they cannot run."""
 
@@ -122,7 +136,7 @@ class DesignSearch:
         """Values that they may have."""
         ranges = self.optimize.ranges
         bounds = {i: ranges[name] for i, name in enumerate(self.names) if name in ranges}
-        return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
+        return SharedBudgets(budget_groups(self.names), bounds, FLOOR, self.left)
 
     @cached_property
     def _constraints(self) -> tuple[tuple[Expression, tuple[Expression, Expression] | None], ...]:
@@ -179,12 +193,10 @@ class DesignSearch:
         return np.where((reasons == REASON.memory_capacity) & (short > 0.0), short, np.inf)
 
     def best(
-        self, first: int, wanted: Sequence[str], known: Sequence[np.ndarray]
+        self, points: np.ndarray, wanted: Sequence[str], known: Sequence[np.ndarray]
     ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
-        """Numbers, columns and designs of the best points, one for each row of weights, of the searched points from
-        number `first` on. Of several objectives those rows are left out that others are better than in all of them.
-        `known` designs are among the starts."""
-        points = first + np.arange(self.grid.searched)
+        """Numbers, columns and designs of the best of some points, one for each row of weights. Of several objectives
+        those rows are left out that others are better than in all of them. `known` designs are among the starts."""
         optima = [self.optimum(points, weights, known) for weights in self.optimize.weights]
         numbers, designs = np.array([each.point for each in optima]), np.array([each.x for each in optima])
         columns = self.found(numbers, designs, wanted)

@@ -15,7 +15,7 @@ from sweeper.engine.space import Grid
 from sweeper.kernels.models import HOPED
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
-from sweeper.planning.design_search import DesignSearch, search_fields
+from sweeper.planning.design_search import DesignSearch, left_at, search_fields
 from sweeper.planning.kept import Kept, best_of, joined_searches, kept
 from sweeper.planning.schema import joined
 from sweeper.planning.sensitivity.parameters import varied
@@ -259,9 +259,9 @@ def _hopeful(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, rows: i
     return scores[:, None], reasons
 
 
-def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch:
-    """The search of the designs of a box."""
-    study = wanted.study
+def _design_search(columns: Columns, wanted: Wanted, grid: Grid, points: np.ndarray) -> DesignSearch:
+    """The search of the designs of points of a box."""
+    study, home = wanted.study, partial(columns.without_search, grid)
     assert study.optimize is not None
     return DesignSearch(
         study.optimize,
@@ -270,22 +270,23 @@ def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch
         wanted.searched_columns,
         grid,
         partial(columns.at_trials, grid),
-        partial(columns.without_search, grid),
+        home,
+        left_at(study.optimize, grid.columns, home, points),
         np.zeros(len(wanted.reasons), np.int64),
     )
 
 
 def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -> Rows:
     """The best designs of every combination of the swept axes."""
-    search = _design_search(columns, wanted, grid)
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
-        search.tried[:] = 0
-        points, values, designs = search.best(grid.ranges_first(rows), wanted.all_columns, list(known))
+        together = grid.ranges_first(rows) + np.arange(grid.searched)
+        search = _design_search(columns, wanted, grid, together)
+        points, values, designs = search.best(together, wanted.all_columns, list(known))
         known.extend(designs)
         values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
         values[INFEASIBLE_COUNTS] = np.full(len(points), told(search.tried, wanted.reasons), object)
-        parts.append(Rows(points, values, search.tried.copy()))
+        parts.append(Rows(points, values, search.tried))
     return _joined(parts)
 
 
@@ -293,10 +294,9 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
     """The best designs of every combination of the swept axes for the values of the study and for others."""
     study, names = wanted.study, varied(columns, grid, wanted.searched_columns)
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
-    whole = _design_search(columns, wanted, grid)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
-        whole.tried[:] = 0
         points = grid.ranges_first(rows) + np.arange(grid.searched)
+        whole = _design_search(columns, wanted, grid, points)
         combination = Combination(columns, grid, points, names, scenarios_of(study, names))
         search = replace(whole, evaluate=combination.evaluate, home=combination.home)
         found = rows_of(Reoptimised(whole, search, combination), list(known), wanted.all_columns)
@@ -305,7 +305,7 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
         reasons = judged(found.values, wanted.certain_columns, study.constraints)
         values = {**unvaried, **found.values, "infeasible_reason": reasons}
         values[INFEASIBLE_COUNTS] = np.full(len(found.points), told(whole.tried, wanted.reasons), object)
-        parts.append(Rows(found.points, values, whole.tried.copy()))
+        parts.append(Rows(found.points, values, whole.tried))
     return _joined(parts)
 
 

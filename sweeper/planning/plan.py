@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,8 @@ from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Domain, Grid, Points, grids
 from sweeper.errors import NoSuchPoint, SpecError
-from sweeper.inputs.packages import PACKAGE_TABLES
-from sweeper.kernels.models import EQUATIONS, HOPED
-from sweeper.kernels.shared.demand import UnitModel
+from sweeper.kernels.models import HOPED
+from sweeper.planning.checks.absent import absent_column
 from sweeper.planning.checks.unknown import unknown_goals
 from sweeper.planning.checks.unread import unread
 from sweeper.planning.chunks import Chunks
@@ -39,38 +38,7 @@ from sweeper.planning.tried import counts_of, with_counts
 from sweeper.shown import Shown
 from sweeper.study.sources import Source
 from sweeper.study.study import Study, load_study
-from sweeper.words.columns import role_columns
 
-
-class Lack(NamedTuple):
-    """A role that a choice of a switch needs: what columns come from it, and what to say where it is empty."""
-
-    role: str
-    switch: str
-    of: Callable[[str], bool]
-    message: str
-
-
-LACKS = (
-    Lack(
-        "package",
-        "chip_cost",
-        PACKAGE_TABLES.__contains__,
-        "costs of packages need a package; add an axis such as package: a100",
-    ),
-    Lack(
-        "fabric",
-        "unit_placement",
-        role_columns("fabric").__contains__,
-        "partitions are placed on a fabric; add an axis such as fabric: sn10_like",
-    ),
-    Lack(
-        "unit_model",
-        "unit_placement",
-        [f"unit_model_{part}" for part in UnitModel._fields].__contains__,
-        "what is learned is a unit model; add an axis such as unit_model: dataflow_units",
-    ),
-)
 TWICE = (
     "unit_allocation: integer already counts whole units, which unit_placement would count again; "
     "use unit_allocation: ideal with it"
@@ -255,11 +223,7 @@ class Plan(Shown):
                 try:
                     program = self.columns.program(grid, structure, names)
                 except UnknownColumn as error:
-                    for lack in LACKS:
-                        if lack.of(error.column) and lack.role not in grid.columns:
-                            raise SpecError([asked[lack.switch].place.problem(lack.message)]) from None
-                    message = elsewhere(error.column, structure) or str(error)
-                    raise SpecError([self.study.place(error.wanted).problem(message)]) from None
+                    raise SpecError([absent_column(self.study, grid, asked, structure, error)]) from None
                 arrays = [name for name in names if program.is_array(name)]
                 if arrays:
                     message = f"'{arrays[0]}' is an array; see `sweeper explain`"
@@ -378,14 +342,6 @@ def _ahead(first: Sequence[tuple[Program, Domain]]) -> AbstractContextManager[Ca
 def _kernels(first: Sequence[tuple[Program, Domain]]) -> list[Kernel]:
     """What evaluating programs would compile, in order."""
     return [kernel for program, at in first for kernel in Evaluation(program, at).kernels()]
-
-
-def elsewhere(column: str, structure: Mapping[str, str]) -> str:
-    """What is said of a column that other workloads, tasks or choices have; nothing if none has."""
-    if not any(column == output.name for equation in EQUATIONS for output in equation.outputs):
-        return ""
-    here = ", ".join(f"{name} {structure[name]}" for name in ("workload", "task") if name in structure)
-    return f"'{column}' is a column of other workloads, tasks or choices: nothing tells it of {here}"
 
 
 def make_plan(study: Study | Source, library_dirs: Iterable[str | Path] = (), settings: Iterable[str] = ()) -> Plan:

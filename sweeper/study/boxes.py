@@ -62,8 +62,7 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
         if column not in owners and draft.whole and not generated:
             problems.append(checks.absent(draft.node, column, f"{draft.title} lacks the column {column!r} "
                                           f"({about(column)}); give it under axes{_choices(column)}"))  # fmt: skip
-    if len(problems) == before:
-        imply_nodes(draft, stock)
+    imply_nodes(draft, stock)
     check_partitionings(draft, owners, stock, problems)
     check_joint(draft, owners, problems)
     check_generated(draft, owners, problems)

@@ -8,6 +8,7 @@ from sweeper.errors import Place, Problem, Problems
 from sweeper.library.entries import Entry
 from sweeper.study.columns import Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
+from sweeper.study.implied_node import ITSELF, node_of
 from sweeper.words.columns import default
 from sweeper.words.system import ROLES
 
@@ -44,7 +45,7 @@ def check_contradictions(
     problems.extend(_of_state(draft, owners))
     problems.extend(_of_contention(draft, owners, stock))
     problems.extend(_of_servers(draft, owners))
-    for column, message in _of_entries(draft, stock):
+    for column, message in (*_of_entries(draft, stock), *_of_own_process(draft, stock)):
         if column in draft.overrides:
             yield draft.overrides[column]
         else:
@@ -144,6 +145,20 @@ def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
                 pair.override,
                 f"{pair.part} {part.name} goes with {pair.of} {belongs}, found {of.name}{more}",
             )
+
+
+def _of_own_process(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
+    """The same of templates at the process for which their numbers hold, beside another node."""
+    if not draft.names("template") or not draft.names("node"):
+        return
+    named = draft.names("technology")
+    for template, node, *technology in draft.combinations(("template", "node", *(["technology"] if named else []))):
+        own = node_of(stock.library, ITSELF, str(template))
+        itself = all(_entry(stock, "technology", str(each)).name == ITSELF for each in technology)
+        if itself and own is not None and own != _entry(stock, "node", str(node)).name:
+            of = f"technology {ITSELF} of" if named else "no technology is named, and"
+            yield "technology" if named else "node", f"{of} template {template} goes with node {own}, found {node}"
+            return
 
 
 def _entry(stock: Stock, role: str, name: str) -> Entry:

@@ -22,6 +22,8 @@ PARTS_OF = {"memory": "stack", "lane": "lane", "outer_lane": "outer_lane"}
 """Parts of a chip that exist only where a box fills a role."""
 BUDGETS = {"area": AREA_PARTS, "power": AREA_PARTS, "edge": EDGE_PARTS}
 """Budgets of a template, and the parts that share each."""
+SHARES_OF = {budget: tuple(f"template.{part}_{budget}_share" for part in parts) for budget, parts in BUDGETS.items()}
+"""The columns of their shares."""
 
 BOUNDS = {"starts": (1, 100_000), "steps": (1, 100_000), "seed": (0, 2**31 - 1), "candidates": (1, 10_000)}
 """Least and largest value of each number of a search."""
@@ -119,11 +121,13 @@ def share_names() -> list[str]:
 
 
 def ranged() -> list[str]:
-    """Columns that may have a range: numbers of entries that are neither whole nor shares nor of what is named."""
+    """Columns that may have a range: numbers of entries that are neither whole nor shares nor of what is named, nor the
+    area of no part, which no search may spend."""
+    shares = {*share_names(), "template.other_area_share"}
     return [
         name
         for name, attribute in OVERRIDES.items()
-        if name.partition(".")[0] not in ("workload", "package") and name not in share_names() and not attribute.integer
+        if name.partition(".")[0] not in ("workload", "package") and name not in shares and not attribute.integer
     ]
 
 
@@ -176,7 +180,16 @@ def design_columns(names: Sequence[str], named: Collection[str]) -> dict[str, in
 
 
 def budget_groups(columns: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-    """Positions of the columns that share a budget, budget by budget."""
-    shares = {name: i for i, name in enumerate(columns) if name.startswith("template.")}
-    groups = (tuple(i for name, i in shares.items() if name.endswith(f"_{budget}_share")) for budget in BUDGETS)
+    """Positions of the columns that share a budget, budget by budget, of the budgets that some share."""
+    groups = (tuple(i for i, name in enumerate(columns) if name in shares) for shares in SHARES_OF.values())
     return tuple(group for group in groups if group)
+
+
+def given_shares(columns: Collection[str], named: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Of every such budget, shares of a chip that has what a box names which are not among these columns."""
+    present = set(shares_of(named))
+    return tuple(
+        tuple(name for name in shares if name in present and name not in columns)
+        for shares in SHARES_OF.values()
+        if any(name in columns for name in shares)
+    )

@@ -284,7 +284,9 @@ def _unoptimized(
         if DRAW in {name for axis in box.axes if axis.searched for name in axis.columns}:
             problems.append(written.get("search", node).problem("the best draw is luck: sweep draws"))
         if optimize is not None and not optimize.columns(named):
-            problems.append(node.problem(f"box {number} leaves no column to optimize; it needs an axis template"))
+            given = "all that a search may choose is given, or left out of shares"
+            why = given if "template" in named else "it needs an axis template"
+            problems.append(node.problem(f"box {number} leaves no column to optimize; {why}"))
         found_alone = _is_balanced(box) and optimize is not None and {*(optimize.shares or ())} & UNREAD_SHARES
         for name in sorted(found_alone or ()):
             message = f"box {number}: nothing reads {name}: a balanced chip finds it for itself; leave it out of shares"

@@ -52,6 +52,7 @@ LIMITS = vocabulary(
     io_dies=whole("equal dies that the interfaces are split over", PARTS, 1.0),
     reticle_area=Attribute("mm^2", "largest area of a die: the field of an exposure, 26 x 33 mm", 858.0),
     interposer_area=free("mm^2", "largest area of chips and memory on an interposer; 0: no limit"),
+    maximum_frequency=free("Hz", "highest clock of the compute units; 0: no limit"),
     bump_pitch=Attribute("mm", "pitch of the bumps under a die", 0.13),
     bump_current=Attribute("A", "current of a bump", 0.1),
     temperature_rise=Attribute("K", "how far a die may be above its coolant: from 40 to 105 degrees Celsius", 65.0),

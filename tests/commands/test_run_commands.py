@@ -154,6 +154,39 @@ def test_runs_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert asked[2](str(out)).exit_code == 0
 
 
+@pytest.mark.parametrize("command", ["status RUN", "show RUN", "query RUN SQL", "export RUN rows.csv", "diff RUN RUN"])
+@pytest.mark.parametrize("options", ["--set chips=8", "--library none", "--out out", "--library none --out out"])
+def test_options_of_studies_are_refused_beside_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, options: str
+) -> None:
+    """A run is as it is: other libraries, values of axes and places would be ignored."""
+    if command.startswith("diff"):  # plans a study again, with libraries, and takes no values of axes
+        options = "--out out"
+    monkeypatch.chdir(tmp_path)
+    (name,) = made(tmp_path / "out", FakePlan())
+    refused = call(*command.replace("RUN", f"out/{name}").split(), *options.split())
+    flags = " and ".join(word for word in options.split() if word.startswith("--"))
+    assert refused.exit_code == 2 and refused.stderr.endswith(f": leave out {flags}\n"), refused.stderr
+    assert f"out/{name} name" in refused.stderr and left(tmp_path) == ["out"]
+
+
+def test_the_place_of_a_run_that_is_found_by_its_name_is_read(tmp_path: Path) -> None:
+    (name,) = made(tmp_path, FakePlan())
+    assert call("status", name, "--out", tmp_path).exit_code == 0
+    refused = call("status", name, "--out", tmp_path, "--set", "chips=8", "--library", "none")
+    assert (refused.exit_code, refused.stderr) == (2, f"{name} names a run: leave out --library and --set\n")
+
+
+def test_options_of_studies_are_refused_beside_a_folder_of_runs(tmp_path: Path) -> None:
+    made(tmp_path / "out", FakePlan("a"), FakePlan("b"))
+    place = tmp_path / "out"
+    for command in (("query", place, "SELECT 1 FROM data"), ("export", place, tmp_path / "rows.csv")):
+        for option in (("--set", "chips=8"), ("--library", "none"), ("--out", "none")):
+            refused = call(*command, *option)
+            assert (refused.exit_code, refused.stderr) == (2, f"{place} holds runs: leave out {option[0]}\n")
+    assert left(tmp_path) == ["out"]
+
+
 def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
     write(tmp_path, {"study.yaml": FFT})
     out = tmp_path / "out"

@@ -97,6 +97,21 @@ def test_parts_add_up_and_stay_within_their_budgets(template: str) -> None:
     assert all(len(fact) == 3 and fact[0] > 0.0 and fact[2] for fact in found["facts"].values())
 
 
+def test_cores_that_make_dies_equal_need_room() -> None:
+    """108 cores on 100 dies are two on each, of which 92 do not run; a fifth of two is no spare core."""
+    found = chip("gpu_n7", "stack=hbm2e", "template.dies=100")
+    built = found["facts"]["die_built_cores"][0]
+    assert built == 2.0 and found["infeasible_reason"] == "area_exceeded"
+    assert found["budgets"]["generated_spare_mm2"] == pytest.approx((100 * built - 108) * 3.75, rel=0.001)
+    assert chip("gpu_n7", "stack=hbm2e", "template.dies=2")["infeasible_reason"] == ""
+    assert chip("gpu_n7", "stack=hbm2e", "template.dies=1000")["infeasible_reason"] == "area_exceeded"
+
+
+def test_areas_have_no_second_prefix() -> None:
+    assert "0.500 mm^2" in call("gpu_n7", "template.chip_area=0.5 mm^2").stdout
+    assert "46,225.000 mm^2" in call("gpu_n7", "template.chip_area=46225 mm^2").stdout
+
+
 def test_spare_cores_need_room() -> None:
     """GA100: 20 of 128 cores of 3.75 mm2. Three times as many have no room in what is left."""
     found = chip("gpu_n7", "stack=hbm2e")
@@ -241,6 +256,7 @@ IMPOSSIBLE = {
     "reticle_exceeded": ("template.chip_area=900 mm^2",),
     "interposer_exceeded": ("template.interposer_area=900 mm^2",),
     "bumps_exceeded": ("template.bump_current=1 mA",),
+    "clock_exceeded": ("template.maximum_frequency=1 GHz",),
     "too_hot": ("template.thermal_resistance=200 mm^2*K/W",),
 }
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.cli import main
-from sweeper.designs.grades import Grade, grades_report, read_grading, sorted_shares, speed_share
+from sweeper.designs.grades import Grade, grades_report, read_grading, sorted_shares, speed_share, vain
 from sweeper.designs.package_draws import evaluate_design
 from sweeper.errors import Misuse
 from sweeper.library.library import Library, builtin_specs
+from sweeper.reading.nodes import parse_yaml
 from tests.places import ROOT
 from tests.support.examples import examples
 
@@ -150,6 +151,31 @@ def test_draws_that_cannot_be_built_do_not_count(tmp_path: Path) -> None:
     assert 0.0 < share < 1.0
 
 
+def test_a_spread_that_no_grade_reads_is_refused(tmp_path: Path) -> None:
+    head = "grading: g\npackage: h100\ndie: gpu\nspeed_spread: 0.06\n"
+    for speed in ("", "speed: 0, "):
+        grades = f"grades: {{all: {{bad_blocks: 12, {speed}price: 30000 usd}}}}\n"
+        found = run(written(tmp_path, head + grades))
+        assert found.exit_code == 2 and "g.yaml:4:1: speed_spread: nothing reads it: no grade asks" in found.stderr
+        assert run(written(tmp_path, head.replace("speed_spread: 0.06\n", "") + grades)).exit_code == 0
+
+
+@examples(40)
+@given(
+    grades=st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.9, 1.0, 1.1])), min_size=1, max_size=5),
+    spread=st.sampled_from([0.0, 0.1]),
+)
+def test_grades_are_refused_to_which_no_die_comes_and_no_others(grades: list[tuple[int, float]], spread: float) -> None:
+    sold = [Grade(f"g{number}", bad, speed, 10.0 - number) for number, (bad, speed) in enumerate(grades)]
+    shares = sorted_shares(sold, {bad: np.array([(1.0 + bad) / 4.0]) for bad, _ in grades}, spread)
+    got = {grade.name for grade, (share,) in zip(sold, shares, strict=True) if share > 0.0}
+    node = parse_yaml("\n".join(["grades:", *(f"  {grade.name}: {{}}" for grade in sold)]), "g.yaml")
+    assert isinstance(node.value, dict)
+    refused = [problem.path.removeprefix("grades.") for problem in vain(node.value["grades"], sold, spread)]
+    # Where all dies are as fast, a grade of less speed than theirs is one of any speed.
+    assert {grade.name for grade in sold} - got == {*refused}
+
+
 def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
     head = "grading: g\npackage: h100\ndie: gpu\n"
     none = run(written(tmp_path, head + "grades: {}\n"))
@@ -157,6 +183,10 @@ def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
     loss = written(tmp_path, head + "grades: {all: {bad_blocks: 12, price: 500 usd}}\n")
     assert json.loads(run(loss, "--json").stdout)["best"] is None
     assert "Every choice loses." in run(loss).stdout
+
+
+FASTER = "0\ngrades:\n  fast: {bad_blocks: 12, speed: 1.01"
+"""A grade that asks for more than the speed which all dies have."""
 
 
 @pytest.mark.parametrize(
@@ -170,9 +200,13 @@ def test_no_grade_is_told_and_a_loss_is_not_called_best(tmp_path: Path) -> None:
         ("bad_blocks: 12", "bad_blocks: 1.5", 8, "whole number"),
         ("speed: 0.97, price", "sped: 0.97, price", 8, "did you mean 'speed'?"),
         ("bad_blocks: 30, ", "", 9, "lacks the key 'bad_blocks'"),
-        ("speed_spread: 0.06", "set: {package.dice: 2}", 6, "unknown setting of h100 'package.dice'"),
-        ("speed_spread: 0.06", "set: {package.spares: 60}", 6, "unknown setting of h100 'package.spares'"),
-        ("speed_spread: 0.06", "set: {package.volume: 1}", 6, "unknown setting of h100 'package.volume'"),
+        ("speed_spread: 0.06\n", "", 3, "lacks the key 'speed_spread': grades.fast asks for a speed"),
+        ("bad_blocks: 30, speed: 0.85", "bad_blocks: 12, speed: 0.97", 9, "grades.board: no die comes to it: fast"),
+        ("price: 2000 usd", "price: 23000 usd", 9, "grades.board: no die comes to it: entry, which is not cheaper"),
+        ("0.06\ngrades:\n  fast: {bad_blocks: 12, speed: 0.97", FASTER, 8, "all have a speed of 1, found 1.01"),
+        ("die: gpu", "die: gpu\nset: {package.dice: 2}", 6, "unknown setting of h100 'package.dice'"),
+        ("die: gpu", "die: gpu\nset: {package.spares: 60}", 6, "unknown setting of h100 'package.spares'"),
+        ("die: gpu", "die: gpu\nset: {package.volume: 1}", 6, "unknown setting of h100 'package.volume'"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, line: int, fragment: str) -> None:

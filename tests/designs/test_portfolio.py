@@ -86,6 +86,16 @@ def test_the_dearer_of_two_designs_is_paid_in_any_order(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize(("dies", "code"), [(0, 2), (2, 0)])
+def test_a_die_of_which_there_is_none_takes_no_wafers(tmp_path: Path, dies: int, code: int) -> None:
+    path = tmp_path / "p.yaml"
+    system = f"{{package: epyc_7742, volume: 1e5, set: {{package.dies: {dies}}}}}"
+    path.write_text(f"portfolio: p\nsystems:\n  a: {system}\nsupply: {{n7: 10 1/month}}\n")
+    found = run(path)
+    assert found.exit_code == code
+    assert ("p.yaml:4:10: supply.n7: no system of this portfolio takes wafers of n7" in found.stderr) == (code == 2)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "fragment"),
     [

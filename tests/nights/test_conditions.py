@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sweeper.errors import UsageFault
-from sweeper.nights.conditions import Condition
+from sweeper.nights.conditions import Condition, Held
 from sweeper.running.execution import run
 from sweeper.running.plans import WholeChunks
 from sweeper.running.storage.folders import Folder, LocalFolder
@@ -47,6 +47,10 @@ def made(out: Path, rows: Mapping[str, Sequence[Any]], feasible: Sequence[bool] 
     return LocalFolder(Path(run(Table(rows, feasible), out, quiet=True).directory))
 
 
+def where(found: Held | None) -> str | None:
+    return None if found is None else found.where
+
+
 def held(
     out: Path,
     condition: str,
@@ -55,7 +59,7 @@ def held(
     keys: Sequence[str] = ("chip", "chips"),
 ) -> str | None:
     """Where a condition holds in a run of such rows; None if it cannot be asked of them."""
-    return Condition(condition).held(made(out, rows), made(out, before) if before is not None else None, keys)
+    return where(Condition(condition).held(made(out, rows), made(out, before) if before is not None else None, keys))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +81,8 @@ def test_where_a_condition_holds_in_words(tmp_path: Path, condition: str, count:
 
 def test_rows_that_are_not_feasible_are_none(tmp_path: Path) -> None:
     run_ = made(tmp_path, ROWS, [True, True, False])
-    assert Condition("time_s > 2.5").held(run_, None, ["chip", "chips"]) == ""
-    assert Condition("time_s > 1.5").held(run_, None, ["chip", "chips"]).startswith("time_s > 1.5 in 1 row,")
+    assert Condition("time_s > 2.5").held(run_, None, ["chip", "chips"]) == ("", 2, 0)
+    assert where(Condition("time_s > 1.5").held(run_, None, ["chip", "chips"])).startswith("time_s > 1.5 in 1 row,")
 
 
 BEFORE = {**ROWS, "time_s": [1.0, 1.9, 3.0]}
@@ -102,6 +106,24 @@ def test_rows_that_there_were_not_are_not_compared(tmp_path: Path) -> None:
     assert held(tmp_path, "time_s > 1.02 * baseline", ROWS, less) == ""
     others = {**BEFORE, "chips": [9, 9, 65]}
     assert held(tmp_path, "time_s > 1.02 * baseline", ROWS, others) == ""
+
+
+def test_rows_without_an_earlier_one_are_counted(tmp_path: Path) -> None:
+    """New rows, rows that were not feasible, rows without a value, and further rows of the same axes."""
+    condition, keys = Condition("time_s > 1.02 * baseline"), ["chip", "chips"]
+    now, same = made(tmp_path, ROWS), {**ROWS, "chip": ["a", "b", "b"], "chips": [8, 8, 8]}
+    for before, feasible, new in (
+        (BEFORE, [True, True, True], 0),
+        ({name: values[:1] for name, values in BEFORE.items()}, [True], 2),
+        (BEFORE, [True, False, True], 1),
+        ({**BEFORE, "time_s": [None, 1.9, 3.0]}, [True, True, True], 1),
+    ):
+        found = condition.held(now, made(tmp_path, before, feasible), keys)
+        assert found is not None and (found.rows, found.new) == (3, new)
+    found = condition.held(made(tmp_path, same), made(tmp_path, same), keys)
+    assert found is not None and (found.rows, found.new) == (3, 1)
+    alone = Condition("time_s > 2.5").held(now, made(tmp_path, BEFORE), keys)
+    assert alone is not None and (alone.rows, alone.new) == (3, 0)
 
 
 @pytest.mark.parametrize("chips", [[8.0, 8.0, 64.0], [8.0, 8.0, 64.5]])

@@ -231,6 +231,13 @@ def test_what_nothing_reads_or_nobody_can_read_is_refused(tmp_path: Path) -> Non
     before, after = nights_of(tmp_path, STUDY, STUDY_CHANGES["output_length"])
     result = CliRunner().invoke(main, ["diff", before, after, "--study", "dse80"])
     assert result.exit_code == 2 and "--study is for two runs" in result.stderr
+    result = CliRunner().invoke(main, ["diff", before, after, "--out", "nowhere"])
+    assert (result.exit_code, result.stderr) == (2, f"{before} and {after} name nights: leave out --out\n")
+    result = CliRunner().invoke(main, ["diff", before, after, "--library", "none"])
+    assert result.exit_code == 2 and "none:1:1: the library directory does not exist" in result.stderr
+    runs = sorted(str(run) for run in (tmp_path / "nights" / "runs").iterdir())
+    result = CliRunner().invoke(main, ["diff", *runs, "--study", "srved"])
+    assert result.exit_code == 2 and "unknown study 'srved'" in result.stderr
     Path(after, "summary.json").write_text("{}")
     result = CliRunner().invoke(main, ["diff", before, after])
     assert result.exit_code == 4 and "summary.json cannot be read" in result.stderr

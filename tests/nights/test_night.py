@@ -151,6 +151,21 @@ def test_a_slower_memory_is_caught_by_a_condition(studies: Path, tmp_path: Path)
     assert night(studies, out, *gate)[0].exit_code == 0, "faster again"
 
 
+def test_rows_that_have_no_earlier_one_are_told(tmp_path: Path) -> None:
+    """A study that has got more values of an axis: its new rows are compared with nothing, which spoils no night."""
+    place, out = tmp_path / "studies", tmp_path / "nights"
+    condition = "iteration_time_s > 1.02 * baseline"
+    for links in ("[pcie]", "[pcie, nvlink]"):
+        write(place, {"a.yaml": FFT.replace("[pcie, nvlink]", links)})
+        result, record = night(place, out, "--fail-if", condition)
+        assert result.exit_code == 0
+    told = f"{condition}: checked in 1 of 1 studies, in 2 of 4 rows; 2 have no earlier row to be compared with"
+    assert record["checked"] == [told] and told in result.stdout
+    directory = json.loads(night(place, out, "--fail-if", condition, "--json")[0].stdout)["night_directory"]
+    assert told in (out / "nights" / record["when"] / "summary.md").read_text()
+    assert "no earlier row" not in Path(directory, "summary.md").read_text()
+
+
 @pytest.mark.parametrize("mode", ["best", "pareto", "top_k", "feasible"])
 def test_rows_of_a_search_are_compared_with_themselves(tmp_path: Path, mode: str) -> None:
     searching = FFT.replace("output: {mode: best}", f"output: {{mode: {mode}{', top_k: 2' * (mode == 'top_k')}}}")

@@ -11,6 +11,25 @@ from sweeper.planning.checks.idle import idle_axes
 from sweeper.planning.plan import make_plan
 from tests.planning.test_unread import TRANSFORMER
 
+GENERATED = """study: limits
+axes:
+  workload: gpt_7b
+  template: gpu_n7
+  template.reticle_area: {limit}
+  template.dies: [1, 2, 3]
+  stack: hbm3
+  link: nvlink4
+  outer_link: infiniband_ndr
+  topology: dgx_2
+  chips: 64
+  dim_x: 8
+  dim_y: 8
+  batch_size: 512
+  tensor_parallel: 8
+  data_parallel: 8
+  recompute: selective
+"""
+
 
 def idle(tmp_path: Path, added: str) -> list[str]:
     """Idle axes of a study of a transformer to which something is added, at all of its points."""
@@ -80,6 +99,23 @@ def test_a_run_names_what_is_idle(tmp_path: Path) -> None:
     assert json.loads(run("--json"))["idle_axes"] is None  # Nothing was computed.
     path.write_text(f"{TRANSFORMER}  chip.frequency: [1 GHz, 3 GHz]\n")
     assert "chip.frequency changes no column of the dataset: " in run()
+
+
+def test_a_number_that_decides_only_what_can_run_is_not_idle(tmp_path: Path) -> None:
+    """A limit tells nothing of chips that keep to it."""
+    path, out = tmp_path / "study.yaml", str(tmp_path / "out")
+
+    def told(limit: str) -> list[str]:
+        text = GENERATED.format(limit=limit)
+        path.write_text(text)
+        result = CliRunner().invoke(main, ["run", str(path), "--out", out, "-q", "--json"])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["feasible_rows"] == (3 if "900" in limit else 1)
+        found: list[str] = json.loads(result.stdout)["idle_axes"]
+        return found
+
+    assert "template.reticle_area" not in told("400 mm^2")
+    assert "template.reticle_area" in told("900 mm^2")
 
 
 def test_a_run_looks_at_rows_of_all_kinds(tmp_path: Path) -> None:

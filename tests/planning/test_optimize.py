@@ -221,6 +221,7 @@ CASES = [
     ),
     Case("absent role", RANGE, "{lane.area: [1 mm^2, 2 mm^2]}", 4, "nothing has lane.area without an axis lane"),
     Case("share as a range", RANGE, "{template.core_area_share: [0.1, 0.5]}", 6, "template.core_area_share"),
+    Case("area of no part", RANGE, "{template.other_area_share: [0.1, 0.5]}", 6, "template.other_area_share"),
     Case("whole numbers", RANGE, "{template.units_per_core: [1, 8]}", 6, "template.units_per_core"),
     Case("what is generated", RANGE, "{chip.l2_capacity: [1 MB, 80 MB]}", 4, "chip.l2_capacity"),
     Case("memory that is generated", RANGE, "{memory.bandwidth: [1 TB/s, 2 TB/s]}", 4, "memory.bandwidth"),
@@ -368,6 +369,38 @@ def test_an_axis_takes_its_share_of_the_budget(tmp_path: Path) -> None:
     assert found["feasible"].all()
     assert found["generated_used_mm2"].max() <= 826.0 * (1.0 + 1e-9)
     assert found["generated_draw_W"].max() <= 400.0 * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("given", [{"template.core_area_share": [0.3, 0.66]}, {}])
+def test_shares_that_are_given_are_not_there_for_the_others(tmp_path: Path, given: dict[str, list[float]]) -> None:
+    """Neither those of the study nor, where few are searched, those of the template: no design is larger than the chip,
+    and with less given the others get more."""
+    shares = ["template.l1_area_share", "template.l2_area_share"]
+    found = optima(tmp_path, axes=given, optimize={**SEARCH, "shares": shares})
+    total = [f"template.{part}_area_share" for part in BUDGETS["area"] if "lane" not in part]
+    entry = make_plan(write(tmp_path)).study.library.find("template", "gpu_n7").values
+    of_template = [float(entry[name.removeprefix("template.")].number) for name in total if name not in shares]
+    taken = [sum(of_template)] * found.height
+    for name, values in given.items():
+        taken = [all_of - of_template[0] + value for all_of, value in zip(taken, values, strict=True)]
+        assert total[0] == name
+    searched = found.select(pl.sum_horizontal(column(name) for name in shares)).to_series()
+    assert found["feasible"].all()
+    assert all(0.5 * (1.0 - other) < own <= 1.0 - other + 1e-9 for own, other in zip(searched, taken, strict=True))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"objective": {"minimise": "system_price_usd"}},
+        {"objective": {"minimise": "ownership_usd"}},
+        {"constraints": ["system_price_usd <= 1e9"]},
+    ],
+)
+def test_nobody_knows_the_list_price_of_a_generated_chip(tmp_path: Path, asked: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="cannot be known: generated says nothing of chip_price_usd"):
+        plan_of(tmp_path, **asked)
+    assert plan_of(tmp_path, axes={"chip.price": "10000 usd"}, **asked).row_count == 1
 
 
 def test_chosen_shares_and_ranges_are_all_that_is_searched(tmp_path: Path) -> None:

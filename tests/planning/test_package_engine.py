@@ -272,6 +272,22 @@ def test_a_mistake_in_a_package_is_one_clear_message(tmp_path: Path, old: str, n
 
 
 @pytest.mark.parametrize(
+    ("asked", "at"),
+    [
+        ("objective: {minimise: package_cost_usd}\n", "objective.minimise"),
+        ("constraints: [package_area_mm2 <= 900]\n", "constraints[1]"),
+        ("output: {columns: [iteration_time_s, package_cost_usd]}\n", "output.columns[2]"),
+    ],
+)
+def test_costs_without_a_package_are_told_where_they_are_asked_for(tmp_path: Path, asked: str, at: str) -> None:
+    """Whoever prices chips by their list says nothing of what chips cost."""
+    head = "\n".join(line for line in HEAD.splitlines() if "chip_cost" not in line)
+    with pytest.raises(SpecError, match="add an axis such as package: a100") as caught:
+        plan_of(tmp_path, f"{head}\n{asked}")
+    assert at in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("axes", "fragment"),
     [
         ("", "add an axis such as package: a100"),

@@ -135,6 +135,24 @@ def test_too_few_placements_are_an_error(directory: str) -> None:
     assert "6 placements: 16 tell how much room there is" in done.output
 
 
+def test_options_that_nothing_reads_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    run, save = str(tmp_path / "run"), str(tmp_path / "mine.json")
+    Path(run, "resolved.json").write_text("{}")
+    for options, words in (
+        (["judge-placements", run, run, "--library", "none"], f"{run}, {run} name runs: leave out --library"),
+        (["fit-units", run, "--out", "none"], f"{run} names a run: leave out --out"),
+        (["fit-placement", run, "--library", "none"], f"{run} names a run: leave out --library"),
+        (["fit-placement", run, "--save", save, "--out", "none"], f"{run} names a run: leave out --out"),
+        (["fit-placement", run, "--save", save, "--after", run], "--after compares, and --save keeps"),
+        (["fit-placement", run, "--save", save, "--graphs", "3"], "it needs --after STUDY"),
+        (["fit-placement", run, "--save", save, "--folds", "3", "-q"], "leave out --folds and -q, or name a --model"),
+    ):
+        done = CliRunner().invoke(main, options)
+        assert done.exit_code == 2 and words in done.output, done.output
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
 def test_the_fastest_of_a_shortlist_is_placed_and_may_be_refined(tmp_path: Path) -> None:
     """More that is simulated is never slower; what is refined is one candidate more."""
     size = ["--size", "rows=32", "--size", "width=96", "--size", "depth=2", "--shard", "samples=1"]

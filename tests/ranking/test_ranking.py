@@ -204,7 +204,8 @@ def test_a_network_is_trained_kept_and_picks(directory: str, tmp_path: Path, mon
     known = f"mine ({kept.load(str(path)).hash[:12]}), which expects"
     assert f"5 of 5 simulated, 2 of them to the end, chosen by {known}" in done.output
     assert not list(tmp_path.glob("*_folds*"))  # nothing was asked to be compared
-    refused = CliRunner().invoke(main, [*place, "--fabric", "plasticine"])
+    others = ["plasticine" if word == "plasticine_narrow" else word for word in place]
+    refused = CliRunner().invoke(main, others)
     assert refused.exit_code == 2
     assert "mine was trained on plasticine_narrow, not on plasticine: train it with" in refused.output
 

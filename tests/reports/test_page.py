@@ -283,8 +283,32 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 2 and f"results holds runs; name one of them: {file.stem}" in err
     code, _, err = call("report", "dse80")
     assert code == 3 and "has not been run" in err
-    code, out, _ = call("report", file.stem, "--set", "chips=16")
-    assert code == 0 and "is not what it was for this run" in file.read_text()
+    other = ("table6_sn10", "--set", "link=nvlink")
+    assert call("run", *other, "-q")[0] == 0
+    (second,) = (run.name for run in Path("results").iterdir() if run.name != file.stem)
+    code, out, _ = call("report", second)
+    assert code == 0 and "is not what it was for this run" in Path(out.strip()).read_text()
+    code, out, _ = call("report", second, *other[1:], "--html", "again.html")
+    assert code == 0 and "is not what it was for this run" not in Path("again.html").read_text()
+    code, out, _ = call("report", file.stem, *other, "--html", "two.html")
+    assert code == 0, "options of the one that is named by its study"
+
+
+@pytest.mark.parametrize(
+    ("options", "unread"),
+    [
+        (["--set", "chips=8"], "--set"),
+        (["--library", "none"], "--library"),
+        (["--library", "none", "--set", "chips=8", "--out", "none"], "--library and --set and --out"),
+    ],
+)
+def test_options_that_give_no_plan_of_a_run_are_refused(
+    asked: Asked, tmp_path: Path, options: list[str], unread: str
+) -> None:
+    page = tmp_path / "page.html"
+    code, _, err = call("report", asked.run, *options, "--html", page)
+    assert (code, err) == (2, f"{asked.run} names a run: leave out {unread}\n")
+    assert not page.exists()
 
 
 def test_without_plotly_it_says_what_is_missing(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

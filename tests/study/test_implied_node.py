@@ -65,6 +65,13 @@ def test_a_node_that_is_given_is_taken_and_priced_alike(tmp_path: Path) -> None:
         plan_of(tmp_path, technology="public_n5_from_n7", node="n7")
 
 
+@pytest.mark.parametrize("technology", [{"technology": "as_template"}, {}])
+def test_the_process_of_the_template_is_not_priced_as_another(tmp_path: Path, technology: dict[str, str]) -> None:
+    assert plan_of(tmp_path, node="n7", **technology).point_count == 1
+    with pytest.raises(SpecError, match="template gpu_n7 goes with node n7, found n5; say override: "):
+        plan_of(tmp_path, node=["n7", "n5"], **technology)
+
+
 def test_where_nothing_is_told_it_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="takes its node from the study; add an axis such as node: n5"):
         plan_of(tmp_path, template="deepflow_v100", technology="paper_n1")

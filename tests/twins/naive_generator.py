@@ -569,7 +569,6 @@ def generated_chip(**given: float) -> Outputs:
         "chip_idle_W": math.fsum(given[f"{level}_idle_W"] for level in levels),
         "chip_flop_J": math.fsum(energies),
         "chip_peak_fp8_flops": given["template_fp8_factor"] * peak,
-        "chip_price_usd": math.nan,
     }
 
 
@@ -592,7 +591,9 @@ def generated_totals(chip_power_W: float, **given: float) -> Outputs:
     other = given["template_other_area_share"] * given["template_chip_area_mm2"]
     below = sum(given[f"{part}_used_mm2"] for part in ("memory", "lane", "outer_lane"))
     apart = below if given["template_io_area_mm2"] else 0.0
-    spare = given["template_dies"] * given["die_spare_cores"] * given["die_core_mm2"]
+    built = given["template_dies"] * given["die_built_cores"]
+    resting = sum(1 for core in range(int(built)) if core >= given["generated_cores"] * (1 - 1e-9))
+    spare = resting * given["die_core_mm2"]
     return {
         "generated_used_mm2": math.fsum([total("_used_mm2"), max(other, spare), -apart]),
         "generated_spare_mm2": spare,
@@ -637,6 +638,7 @@ def generated_limits(**given: float) -> Outputs:
         "reticle_exceeded": max(die_mm2, t["io_area_mm2"] / t["io_dies"]) > t["reticle_area_mm2"] * unequal,
         "interposer_exceeded": taken_mm2 > (t["interposer_area_mm2"] or math.inf) * unequal,
         "bumps_exceeded": 2 * pairs * t["bump_pitch_mm"] ** 2 > t["chip_area_mm2"] * unequal,
+        "clock_exceeded": given["core_clock_Hz"] > (t["maximum_frequency_Hz"] or math.inf) * unequal,
         "too_hot": rise_K > t["temperature_rise_K"] * unequal,
     }
     reason = next((REASONS.index(reason) for reason, holds in wrong.items() if holds), 0)
@@ -785,6 +787,7 @@ def designed(dice: Dice) -> dict[str, Any]:
         "template_l2_per_die": dice.one_of(0.0, 1.0),
         "template_reticle_area_mm2": dice.one_of(858.0, dice.between(20.0, 1000.0)),
         "template_interposer_area_mm2": dice.or_zero(50.0, 5000.0),
+        "template_maximum_frequency_Hz": dice.or_zero(5e8, 5e9),
         "template_bump_pitch_mm": dice.between(0.005, 0.3),
         "template_bump_current_A": dice.between(0.01, 1.0),
         "template_temperature_rise_K": dice.between(10.0, 100.0),
@@ -848,9 +851,10 @@ def made(dice: Dice) -> dict[str, Any]:
     found |= {"core_flops": dice.between(1e12, 1e15), "core_energy_J_per_flop": dice.between(1e-14, 1e-11)}
     found |= {"chip_given_peak_flops": dice.or_zero(1e12, 1e15), "chip_flop_J": dice.between(1e-14, 1e-11)}
     found |= {f"{wires}_wires": dice.or_zero(1.0, 1e4) for wires in ("memory", "lane", "outer_lane")}
-    found |= {"core_voltage_V": dice.between(0.3, 1.5), "memory_on_chip": dice.one_of(0.0, 0.0, 1.0)}
+    found |= {"core_voltage_V": dice.between(0.3, 1.5), "core_clock_Hz": dice.or_zero(5e8, 5e9)}
+    found |= {"memory_on_chip": dice.one_of(0.0, 0.0, 1.0)}
     found["stacks_used_mm2"] = dice.or_zero(10.0, 3000.0)
-    found |= {"die_spare_cores": math.floor(dice.or_zero(1.0, 20.0)), "die_core_mm2": dice.between(1e-3, 0.01) * area}
+    found |= {"die_built_cores": math.floor(dice.or_zero(1.0, 1200.0)), "die_core_mm2": dice.between(1e-3, 0.01) * area}
     found |= {"generated_interface_mm2": found["template_io_area_mm2"] * dice.one_of(0.5, 1.0, 1 + 1e-8)}
     found |= {"generated_limit": dice.one_of(0.0, 0.0, *(REASONS.index(name) for name in LIMITED))}
     found |= {f"dim_{letter}": dice.one_of(1.0, 8.0) for letter in "xyz"}
@@ -858,7 +862,7 @@ def made(dice: Dice) -> dict[str, Any]:
     return found | {"chip_l2_bandwidth_Bps": dice.or_zero(1e10, 1e13), "chip_power_W": dice.between(1.0, 300.0)}
 
 
-LIMITED = ("reticle_exceeded", "interposer_exceeded", "bumps_exceeded", "too_hot")
+LIMITED = ("reticle_exceeded", "interposer_exceeded", "bumps_exceeded", "clock_exceeded", "too_hot")
 SEEDS = st.integers(0, 2**32 - 1)
 DESIGNS = SEEDS.map(lambda seed: designed(Dice(seed)))
 MADE = SEEDS.map(lambda seed: made(Dice(seed)))

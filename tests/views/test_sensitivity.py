@@ -86,6 +86,40 @@ def test_designs_that_cannot_run_are_counted(answer: Sensitivity) -> None:
         assert policy.p95 == math.inf and policy.unable == pytest.approx(1.0 / DRAWS)
 
 
+def test_draws_in_which_no_design_can_run_count(plan: Plan) -> None:
+    """Of four draws the last kills the designs that are kept, and the third all of them."""
+    frame = made({0: [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]})
+    dead = pl.col("draw") == DRAWS - 1
+    frame = frame.with_columns(feasible=~dead & pl.col("feasible"), **{TIME: pl.when(~dead).then(TIME)})
+    assert [policy.unable for policy in sensitivity(plan, frame).policies] == [0.5, 0.5]
+
+
+def test_a_number_that_only_forbids_is_no_number_without_an_answer(plan: Plan) -> None:
+    """With less bandwidth nothing runs, with more all stays the same; of latency no step runs."""
+    frame = made({0: [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]})
+    less = (pl.col("parameter") == "memory.bandwidth") & (pl.col("memory_bandwidth_Bps") < 1e12)
+    frame = frame.with_columns(feasible=~less & pl.col("feasible"), **{TIME: pl.when(~less).then(TIME)})
+    late = frame.filter(pl.col("parameter") == "memory.bandwidth")
+    late = late.with_columns(parameter=pl.lit("link.latency"), feasible=False, **{TIME: pl.lit(None, pl.Float64)})
+    found = sensitivity(plan, pl.concat([frame, late]))
+    assert (found.limiting, found.unable, found.idle) == (("memory.bandwidth",), ("link.latency",), ())
+    assert "no effect where it can run, but not all of 10 % less and more can: memory.bandwidth" in text(found)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sensitivity", "dse80", "--step", "nan"),
+        ("sensitivity", "dse80", "--spread", "nan"),
+        ("tornado", "dse80", 0, "--part", "nan"),
+        ("break-even", "dse80", "memory.bandwidth", "chip", "--within", "nan"),
+    ],
+)
+def test_parts_are_numbers(arguments: tuple[object, ...]) -> None:
+    refused = call(*arguments)
+    assert refused.exit_code == 2 and "nan is not a finite number" in refused.stderr
+
+
 def test_the_text_tells_all_of_it(answer: Sensitivity) -> None:
     told = text(answer)
     for words in ("memory.bandwidth", "-0.500", "no effect of 1: link.latency", "hbm2e", "2.000", "cannot run", "25 %"):

@@ -21,7 +21,7 @@ from sweeper.planning.columns import Columns, structures
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import Study
 from sweeper.words.attributes import Attribute
-from sweeper.words.chips import SHARES, VOLTAGES
+from sweeper.words.chips import LEVELS, SHARES, VOLTAGES
 from sweeper.words.columns import engine_column, input_column, numeric
 from sweeper.words.ranges import PARTS
 from sweeper.words.system import ATTRIBUTES, OVERRIDES, PLACEHOLDER, ROLES, STAND_INS
@@ -30,8 +30,8 @@ CHOSEN = frozenset(f"template.{share}" for share in SHARES)
 """Numbers that are choices of a design."""
 STANDARD = {"node": ("price_diameter",), "wafer": ("diameter", "panel_x", "panel_y", "reticle_x", "reticle_y")}
 """Kinds of entries and sizes of theirs that all who make chips have agreed on."""
-SHORT_OF_ONE = ("yield", "quality", "coverage")
-"""Last words of names of shares that are nearly 1, of which what they lack is varied."""
+SHORT_OF_ONE = ("yield", "quality", "coverage", *(f"{level}_overhead" for level in LEVELS))
+"""Last words of names of shares that may be nearly 1, of which what they lack is varied."""
 NOT_VARIED = (
     "(whole numbers, zeros, shares of a chip, voltages and sizes of a standard, what a search chooses are not varied)"
 )

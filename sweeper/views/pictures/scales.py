@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sweeper.shown import engineering
 from sweeper.views.pictures.labels import QUANTITIES, label
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ def value_words(column: str, value: object) -> str:
         return "none" if value is None else str(value)
     if not unit(column):
         return f"{value:g}"
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(unit(column))(value)
+    return engineering(value, unit(column))
 
 
 def is_wide(values: npt.NDArray[np.float64]) -> bool:

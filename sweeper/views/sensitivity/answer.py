@@ -86,7 +86,8 @@ class Policy:
 @dataclass(frozen=True)
 class Sensitivity:
     """All of it. `able`: draws in which the best can run, in the median over the combinations. `idle` are the numbers
-    that matter in no combination, `unable` those of which no step can run, or where the objective is not positive."""
+    that matter in no combination, `limiting` those that only decide whether a design can run, `unable` those of which
+    no step can run, or where the objective is not positive."""
 
     study: str
     objective: str
@@ -98,6 +99,7 @@ class Sensitivity:
     able: int
     elasticities: tuple[Elasticity, ...]
     idle: tuple[str, ...]
+    limiting: tuple[str, ...]
     unable: tuple[str, ...]
     steps: tuple[Step, ...]
     policies: tuple[Policy, ...]
@@ -115,7 +117,9 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
     found = sorted(_elasticities(rows, names, each, known.height), key=lambda e: -abs(e.mean))
     told = set(rows["parameter"].cast(pl.String))
     idle = tuple(name for name in names if name not in told)
-    unable = tuple(name for name in names if name in told and name not in {e.parameter for e in found})
+    without = [name for name in names if name in told and name not in {e.parameter for e in found}]
+    limiting = tuple(name for name in without if name in set(each["parameter"]))
+    unable = tuple(name for name in without if name not in limiting)
     drawn = rows.filter((pl.col("draw") > 0) & (pl.col("design") == REOPTIMISED)).group_by("combination")
     able = drawn.agg(pl.col("_best").is_not_null().sum())["_best"].median()
     best = _best_in_draws(rows)
@@ -135,6 +139,7 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
         int(able) if isinstance(able, float) else 0,
         tuple(found),
         idle,
+        limiting,
         unable,
         steps,
         tuple(_policies(rows, objective.sign)) if perturbation.draws else (),
@@ -305,4 +310,5 @@ def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:
         )
         if ends.height:
             p50, p95 = (float(np.median(ends[name].to_numpy())) for name in ("p50", "p95"))
-            yield Policy(design, p50, p95, float(np.mean(its["worse"].to_numpy() == math.inf)))
+            able = drawn.filter(pl.col("design") == design)["_best"].is_not_null()
+            yield Policy(design, p50, p95, 1.0 - float(able.to_numpy().mean()))

@@ -16,6 +16,7 @@ import polars as pl
 from sweeper.engine.space import Grid
 from sweeper.planning.plan import Plan
 from sweeper.planning.sensitivity.parameters import amounts, attribute_of, with_amounts
+from sweeper.shown import engineering
 from sweeper.views.analysis import Frame
 from sweeper.views.sensitivity.answer import box_name, shown
 from sweeper.views.text import aligned
@@ -203,12 +204,9 @@ HEADS = ("box", "combination", "option", "times behind", "best", "as it is", "mu
 
 def text(answer: BreakEvens) -> str:
     """The answer as a table."""
-    from matplotlib.ticker import EngFormatter  # loads slowly
-
-    engineering = EngFormatter(answer.unit, places=3)
 
     def say(value: float) -> str:
-        return engineering(value) if answer.unit else f"{value:.4g}"
+        return engineering(value, answer.unit, 3) if answer.unit else f"{value:.4g}"
 
     def row(each: BreakEven) -> tuple[str, ...]:
         known = not math.isnan(each.needed)

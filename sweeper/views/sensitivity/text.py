@@ -39,6 +39,9 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
     yield from _table(OF_NUMBERS, [_elasticity_row(each) for each in answer.elasticities], 1, MOST, "numbers")
     if answer.idle:
         yield f"no effect of {len(answer.idle)}: {', '.join(answer.idle)}"
+    if answer.limiting:
+        only = f"no effect where it can run, but not all of {_sides(answer)} can"
+        yield f"{only}: {', '.join(answer.limiting)}"
     if answer.unable:
         why = "no step can run, or the objective is not positive"
         yield f"no elasticity of {len(answer.unable)} ({why}): {', '.join(answer.unable)}"

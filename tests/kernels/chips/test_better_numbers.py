@@ -96,6 +96,7 @@ LIMITS: list[tuple[str, float]] = [
     ("template_interposer_area_mm2", MORE),
     ("template_bump_pitch_mm", LESS),
     ("template_bump_current_A", MORE),
+    ("template_maximum_frequency_Hz", MORE),
     ("template_temperature_rise_K", MORE),
     ("template_thermal_resistance_mm2K_per_W", LESS),
     ("template_dies", MORE),

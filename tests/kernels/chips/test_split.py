@@ -107,6 +107,8 @@ def test_a_template_without_a_core_makes_no_balanced_chip() -> None:
         ({"template_chip_area_mm2": 5000.0, "template_reticle_area_mm2": 46225.0, "template_package_area_mm2": 6000.0},
          "interposer_exceeded"),
         ({"template_bump_pitch_mm": 0.2}, "bumps_exceeded"),
+        ({"template_maximum_frequency_Hz": 1e9}, "clock_exceeded"),
+        ({"template_maximum_frequency_Hz": 0.0, "template_nominal_frequency_Hz": 1e11}, ""),
         ({"template_temperature_rise_K": 10.0}, "too_hot"),
     ],
 )  # fmt: skip
