@@ -6,7 +6,10 @@ from typing import Any
 
 import click
 
-from sweeper.commands.shared import STUDY, Given, command, echo, plan_of, study_options
+from sweeper.commands.shared import STUDY, Given, command, echo, given_options, plan_of, study_options
+
+OF_PLACER = ("moves", "candidates", "seed")
+"""Options of the placer, by their parameters."""
 
 
 def plan_with(study: str, given: Given, point_id: int) -> Any:
@@ -78,6 +81,8 @@ def map_command(
     from sweeper.views.graph_map.partitions import graph_map_of
     from sweeper.views.graph_map.text import dot, kernel_tables, text
 
+    if not simulate and (unread := given_options(OF_PLACER)):
+        raise click.UsageError(f"nothing is placed without --simulate: add it, or leave out {' and '.join(unread)}")
     plan = plan_with(study, given, point_id)
     graph_map = graph_map_of(plan, point_id)
     found, tables = plain(graph_map), [text(graph_map), kernel_tables(graph_map)]

@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.errors import UsageFault
+from sweeper.errors import Problem, Problems, UsageFault, unknown
 from sweeper.evidence import measured_kernels as kernels
 from sweeper.evidence import measured_runs as runs
-from sweeper.evidence.layouts import experts, machines, microbenchmarks, nanotron, served
-from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled
+from sweeper.evidence.layouts import experts, machines, microbenchmarks, nanotron, optimus, served
+from sweeper.evidence.layouts.possible import check_possible
+from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, header_of, place_of
+from sweeper.evidence.registry import registry
+from sweeper.library.library import builtin_specs
 from sweeper.reading.units import QuantityError, in_range
 from sweeper.words.system import NUMERIC
 
@@ -35,7 +38,7 @@ class TableLayout(NamedTuple):
 
 SERVERS = frozenset({"ttft_ms", "tpot_ms", "concurrency"})
 LAYOUTS = {
-    "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), runs.optimus),
+    "optimus": TableLayout(frozenset({"table", "t_ref", "t_pred_optimus"}), optimus.optimus),
     "paper": TableLayout(frozenset({"workload", "moe_topk", "tokens_per_rank", "time_basis"}), experts.paper),
     "machine": TableLayout(frozenset({"workload", "problem_n", "emb_dim", "batch_global"}), machines.machine),
     "nanotron": TableLayout(frozenset({"tok/s/gpu", "batch_accum", "tp_mode"}), nanotron.nanotron),
@@ -89,6 +92,26 @@ def readings_of(rows: list[dict[str, str]], path: Path) -> list[str]:
     return [name for name, layout in LAYOUTS.items() if layout.columns == columns]
 
 
+def known_columns(layout: str) -> set[str]:
+    """Columns that a table of a layout may have: those of the bundled tables that have its columns, and what the
+    registry allows beside them."""
+    known, folder = registry(), builtin_specs() / "measurements"
+    alike = [name for name, each in LAYOUTS.items() if each.columns == LAYOUTS[layout].columns]
+    files = {table["file"] for table in known["tables"] if table["layout"] in alike}
+    more = (*known["columns"]["every"], *known["columns"].get(layout, ()))
+    return {*LAYOUTS[layout].columns}.union(more, *(header_of(folder / file) for file in files))
+
+
+def check_columns(path: Path, layout: str) -> None:
+    """Raises SpecError for columns of a table that nothing reads and no bundled table has: they may be misspelt."""
+    header, allowed, problems = header_of(path), known_columns(layout), Problems()
+    for at, name in enumerate(header):
+        if name not in allowed:
+            message = unknown(f"column of a {layout} table", name, allowed)
+            problems.append(Problem(str(path), 1, place_of(header, at), "", message))
+    problems.raise_any()
+
+
 def rows_about(rows: Sequence[MeasuredRow], layout: str) -> list[MeasuredRow]:
     """The rows of a table that a layout reads; the others are another reading's."""
     return [row for row in rows if LAYOUTS[layout].about(row)]
@@ -101,6 +124,7 @@ def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> M
         for name, value in point.columns.items():
             if name in NUMERIC:
                 in_range(float(value), NUMERIC[name], value)
+        check_possible(point)
     except Unmodelled as fault:
         return fault.with_traceback(None)
     except QuantityError as fault:

@@ -33,9 +33,15 @@ def product(row: MeasuredRow) -> dict[str, ColumnValue]:
 
 def one_chip(known: Mapping[str, Any], row: MeasuredRow, layout: str, keys: Iterable[str]) -> dict[str, ColumnValue]:
     """Columns of a kernel on one chip."""
-    columns = platform(known, row.get("system", "")) | stack(known, layout, row, keys)
+    hardware = platform(known, row.get("system", ""))
+    columns = hardware | stack(known, layout, row, keys, hardware)
     network_columns(columns, 1.0, 1.0)
     return columns
+
+
+def of_kernel(known: Mapping[str, Any], layout: str, row: MeasuredRow) -> str:
+    """What stands in for the name of a kernel that nobody measured: no constants are those of such a one."""
+    return "" if row.get("kernel_source", "") in known["kernel_sources"][layout] else "unknown kernel"
 
 
 FEW_ROWS = 32.0
@@ -45,7 +51,8 @@ FEW_ROWS = 32.0
 def gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Matrix products, from activations in 16 bits to results in 16 bits: microseconds."""
     few = "few rows" if positive(row, "m") < FEW_ROWS else ""
-    columns = one_chip(known, {**row, "few": few}, "gemm", ("system", "kernel_source", "gemm_dtype", "few"))
+    said = {**row, "few": few, "source": of_kernel(known, "gemm", row)}
+    columns = one_chip(known, said, "gemm", ("system", "kernel_source", "gemm_dtype", "few", "source"))
     columns |= product(row)
     columns |= dict.fromkeys(("compute_format", "weight_format"), formats(row.get("gemm_dtype", "bfloat16")))
     return MeasuredPoint(f"gemm {row.get('system')} {row.get('gemm_dtype')}", columns, "layer_forward_s",
@@ -87,7 +94,7 @@ def attention_power(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint
 def profiled_gemm(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Products under a profiler that locks the clock: milliseconds."""
     columns = one_chip(known, {**row, "system": "a100_sxm"}, "gemm", ())
-    columns |= stack(known, "profiled_gemm", {"stack": "nsight"}, ("stack",))
+    columns |= stack(known, "profiled_gemm", {"stack": "nsight"}, ("stack",), columns)
     clock = positive(row, "clock_Ghz") * 1e9
     chip = known["profiled_chip"]
     columns |= product(row)
@@ -109,7 +116,8 @@ ATTENTION = {
 
 def attention(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Fused attention over new tokens and those in the cache: microseconds."""
-    columns = one_chip(known, row, "attention", ("system", "kernel_source", "kv_cache_dtype"))
+    said = {**row, "source": of_kernel(known, "attention", row)}
+    columns = one_chip(known, said, "attention", ("system", "kernel_source", "kv_cache_dtype", "source"))
     tokens, past = positive(row, "isl"), number(row, "past_kv", 0.0)
     columns |= {"workload": "single_attention", "workload.m": tokens, "workload.n": tokens + past}
     columns |= {column: positive(row, name) for column, name in ATTENTION.items()}
@@ -154,7 +162,8 @@ def by_size(message: float) -> str:
 def collective(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Collectives inside a node: microseconds."""
     text = {**row, "library": "NCCL"}
-    columns = platform(known, row.get("system", "")) | stack(known, "collective", text, ("system", "library"))
+    hardware = platform(known, row.get("system", ""))
+    columns = hardware | stack(known, "collective", text, ("system", "library"), hardware)
     ranks, size, operation = (
         positive(row, "num_gpus"),
         positive(row, "size_bytes"),
@@ -210,7 +219,7 @@ def library_stack(row: MeasuredRow, known: Mapping[str, Any], between: bool) -> 
     text = {**row, "reach": reach}
     try:
         keys = ("accelerator", "library", "algo", "collective", "inter_node_net", "reach")
-        columns = stack(known, "collective", text, keys)
+        columns = stack(known, "collective", text, keys, platform(known, row.get("accelerator", "")))
     except Unmodelled:
         raise Unmodelled(f"library {row.get('library', '')!r}", Refusal.WORD) from None
     if columns["collective_algorithm"] == "library":

@@ -1,12 +1,12 @@
 """Rows of measured tables: their numbers, and the points of our design space for which they stand."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sweeper.errors import EnvironmentFault
+from sweeper.errors import EnvironmentFault, Problem, Problems
 from sweeper.serving.load import Admission
 from sweeper.serving.traffic import Traffic
 
@@ -115,13 +115,48 @@ class MeasuredPoint:
     """Under what load it was measured, if requests came and went; its answer is a mean over them."""
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file by column. Raises EnvironmentFault if it cannot be read."""
+def read_cells(path: Path) -> list[tuple[int, list[str]]]:
+    """Cells of the rows of a CSV file that are not blank, each with the number of its last line. Raises
+    EnvironmentFault if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+            lines = csv.reader(file)
+            return [(lines.line_num, cells) for cells in lines if cells]
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise EnvironmentFault(f"{path}: {fault}") from None
+
+
+def header_of(path: Path) -> list[str]:
+    """Names of the columns of a CSV file; none of an empty one. Raises as `read_cells` does."""
+    return next((cells for _, cells in read_cells(path)), [])
+
+
+def place_of(header: Sequence[str], at: int) -> int:
+    """Where a column's name begins in its line, counted from 1, if none is in quotes.
+
+    >>> place_of(["m", "k"], 1)
+    3
+    """
+    return 1 + sum(len(name) + 1 for name in header[:at])
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV file by column. Raises EnvironmentFault if it cannot be read, and SpecError for columns without a
+    name or with that of another, and for rows with more or fewer cells than there are columns."""
+    (first, header), *lines = read_cells(path) or [(1, [])]
+    problems, rows = Problems(), []
+    for at, name in enumerate(header):
+        if not name.strip():
+            problems.append(Problem(str(path), first, place_of(header, at), "", f"column {at + 1} has no name"))
+        elif name in header[:at]:
+            message = f"column {name!r} stands twice: it is also column {header.index(name) + 1}"
+            problems.append(Problem(str(path), first, place_of(header, at), "", message))
+    for line, cells in lines:
+        if len(cells) != len(header):
+            problems.append(Problem(str(path), line, 1, "", f"{len(cells)} cells, of {len(header)} columns"))
+        rows.append(dict(zip(header, cells, strict=False)))
+    problems.raise_any()
+    return rows
 
 
 def number(row: MeasuredRow, name: str, default: float | None = None) -> float:

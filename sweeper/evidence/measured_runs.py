@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sweeper.errors import unknown
 from sweeper.evidence.measured_rows import (
     INFERRED,
     Alternatives,
@@ -19,8 +20,10 @@ from sweeper.evidence.measured_rows import (
     positive,
 )
 from sweeper.evidence.registry import (
+    check_sizes,
     model,
     nearest,
+    occurs,
     platform,
     platform_entry,
     split_columns,
@@ -35,8 +38,8 @@ from sweeper.serving.traffic import Traffic
 
 def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
     """Overrides of the base model by the dimensions of a row, or the model that the registry knows by its name."""
-    named = model(known, row.get("model", ""))
-    if named:
+    if named := model(known, row.get("model", "")):
+        check_sizes(row, str(named["workload"]))
         return named
     if "lora" in row.get("model", "").lower():
         raise Unmodelled("adapters of which neither rank nor places are given", Refusal.INCOMPLETE)
@@ -66,6 +69,15 @@ def model_columns(row: MeasuredRow, known: Mapping[str, Any]) -> ColumnValues:
         "workload.shared_feed_forward": shared * expert_width,
         "workload.dense_layers": number(row, "n_dense_layers", 0.0),
     }
+
+
+GUESSED = ("n_kv_heads", "vocab")
+"""Dimensions without which a row is still answered: as many heads of keys as of queries, and no embedding."""
+
+
+def guesses_model(row: MeasuredRow, known: Mapping[str, Any]) -> bool:
+    """Whether a dimension of the model of a row is a guess."""
+    return not model(known, row.get("model", "")) and not all(row.get(name) for name in GUESSED)
 
 
 NO_RECOMPUTE: ColumnValues = {"recompute": "none"}
@@ -103,17 +115,21 @@ RECOMPUTE: dict[str, Alternatives] = {
     **dict.fromkeys(("", "unknown", "see recipe"), ANY_RECOMPUTE),
 }
 """What the words of tables may mean; a blank does not say that nothing was repeated."""
-SHARDINGS = {
+SHARDINGS: dict[str, tuple[ColumnValue, ...]] = {
     "none/zero1": (0.0, 1.0),
     "distributed optimizer": (1.0,),
-    "fsdp": (3.0,),
-    "zero3": (3.0,),
+    **dict.fromkeys(("fsdp", "fsdp full", "fsdp full_shard(zero3)", "fsdp+dp", "zero3"), (3.0,)),
+    **dict.fromkeys(("fsdp in slice, dp across slices", "fsdp over all cores (2 cores/chip)"), (3.0,)),
     "zero2": (2.0,),
     "zero1": (1.0,),
     "zero0": (0.0,),
     "none": (0.0,),
 }
-"""ZeRO stages that the words of tables may mean; the first word that occurs counts."""
+"""ZeRO stages that the words of tables may mean, without the number of shards and a hyphen."""
+SHARDS = re.compile(r"(?<=^fsdp)\d+(/\d+)?|(?<=^zero)-")
+"""What does not tell the stage: how many shards there are, and a hyphen."""
+YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+"""Words of what is done or not."""
 MICROBATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
 """What a microbatch may have been that is not given."""
 FORMATS = ("mxfp8", "nvfp4", "fp8", "tf32")
@@ -125,12 +141,12 @@ WIDE_FORMATS = ("bf16", "fp16", "fp32")
 def precision(word: str) -> ColumnValues:
     """Columns of the number formats that a training run names; half precision with fp32 sums is the default. Raises
     Unmodelled for words of which none is known."""
-    if word and not any(name in word.lower() for name in (*FORMATS, *WIDE_FORMATS)):
+    if word and not any(occurs(name, word) for name in (*FORMATS, *WIDE_FORMATS)):
         raise Unmodelled(f"precision {word!r}", Refusal.WORD)
     columns: ColumnValues = {}
     if "PURE" in word:
         columns["gradient_format"] = "bf16"
-    found = next((name for name in FORMATS if name in word.lower()), None)
+    found = next((name for name in FORMATS if occurs(name, word)), None)
     if found is not None:
         columns["compute_format"] = found
     if word.lower() in ("fp32", "tf32"):
@@ -164,14 +180,22 @@ def recomputations(row: MeasuredRow, selective: ColumnValue = "selective") -> Al
 def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[ColumnValue, ...]:
     """ZeRO stages that a row may have had: by its word, by what its software always does, or 0 or 1. Raises Unmodelled
     for a word that is not known."""
-    for name, stages in SHARDINGS.items():
-        if name in word:
-            return stages
     if word:
-        raise Unmodelled(f"sharding {word!r}", Refusal.WORD)
+        if (plain_word := SHARDS.sub("", word)) not in SHARDINGS:
+            raise Unmodelled(unknown("sharding", word, SHARDINGS), Refusal.WORD)
+        return SHARDINGS[plain_word]
     if usual is not None:
         return (usual,)
     return (0.0, 1.0) if data > 1.0 else (0.0,)
+
+
+def is_split(row: MeasuredRow, usual: bool) -> bool:
+    """Whether a tensor group shares what lies between its products: by the word of a row, or as its software does where
+    that says nothing or no. Raises Unmodelled for a word that is not known."""
+    word = row.get("seq_parallel", "").lower()
+    if word and word not in YES_NO:
+        raise Unmodelled(unknown("seq_parallel", word, YES_NO), Refusal.WORD)
+    return YES_NO.get(word, False) or usual
 
 
 def microbatches(row: MeasuredRow, per_replica: float) -> tuple[ColumnValue, ...]:
@@ -202,8 +226,8 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     if flag != "ok":
         raise Unmodelled(f"excluded by its source: {flag}", Refusal.EXCLUDED)
     row = stated(known, row)
-    columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
-    columns |= stack(known, "training", row, ("group", "framework", "accelerator"))
+    columns = model_columns(row, known) | (hardware := platform(known, row.get("accelerator", "")))
+    columns |= stack(known, "training", row, ("group", "framework", "accelerator"), hardware)
     chips = positive(row, "n_accel")
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     context, expert = positive(row, "cp", 1.0), positive(row, "ep", 1.0)
@@ -223,13 +247,12 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         recomputations(row, columns.pop("selective", "selective")),
         choices_of("zero_stage", zero_stages(sharding, columns.get("zero_stage"), data)),
     )
-    split = row.get("seq_parallel", "").lower() in ("yes", "true", "1")
     columns.update(
         expert_parallel=expert,
         batch_size=batch,
         sequence_length=positive(row, "seq_len"),
         virtual_stages=positive(row, "vpp_chunks", 1.0),
-        sequence_parallel=1.0 if split else columns.get("sequence_parallel", 0.0),
+        sequence_parallel=1.0 if is_split(row, columns.get("sequence_parallel") == 1.0) else 0.0,
     )
     if columns["virtual_stages"] != 1.0:
         columns["schedule"] = "interleaved"
@@ -240,7 +263,7 @@ def training(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         columns["workload.loss_chunks"] = positive(row, "loss_chunks")
     columns = without_stack(columns)
     answer = "layer_time_s" if "ONE LAYER" in row.get("model", "") else "iteration_time_s"
-    group = row.get("group", "") + (INFERRED if left_open else "")
+    group = row.get("group", "") + (INFERRED if left_open or guesses_model(row, known) else "")
     return MeasuredPoint(group, columns, answer, iteration_time_s(row, columns), open=left_open)
 
 
@@ -285,7 +308,7 @@ CONVENTIONS = {
 
 def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     """Static batches served to their last token, or to their first."""
-    columns = model_columns(row, known) | platform(known, row.get("accelerator", ""))
+    columns = model_columns(row, known) | (hardware := platform(known, row.get("accelerator", "")))
     if number(row, "beam_width", 1.0) > 1.0:
         raise Unmodelled("beam search", Refusal.METHOD)
     if "in-flight" in row.get("mode", ""):
@@ -295,14 +318,15 @@ def inference(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     tensor, pipe = positive(row, "tp", 1.0), positive(row, "pp", 1.0)
     batch, prompt = positive(row, "batch_size", 1.0), positive(row, "input_len")
     output = positive(row, "output_len", 1.0)
-    columns |= stack(known, "inference", row, ("group", "engine", "accelerator"))
+    columns |= stack(known, "inference", row, ("group", "engine", "accelerator"), hardware)
     split_columns(columns, tensor, pipe, 1.0)
     columns.update(task="inference", microbatch=batch, batch_size=batch, sequence_length=prompt, output_length=output)
     columns |= served_formats(row)
     columns = without_stack(columns)
+    group = row.get("group", "") + (INFERRED if guesses_model(row, known) else "")
     for name, column in SERVED.items():
         if row.get(name):
-            return MeasuredPoint(row.get("group", ""), columns, column, positive(row, name))
+            return MeasuredPoint(group, columns, column, positive(row, name))
     raise Unmodelled("neither a latency nor a time of tokens is given", Refusal.INCOMPLETE)
 
 
@@ -319,7 +343,8 @@ def queued(row: MeasuredRow, known: Mapping[str, Any], columns: ColumnValues) ->
     requests = QUEUED.search(row.get("notes", ""))
     if requests is None:
         raise Unmodelled("how many requests there were is not given", Refusal.INCOMPLETE)
-    columns |= stack(known, "serving", row, ("engine", "accelerator")) | served_formats(row) | {"task": "inference"}
+    columns |= stack(known, "serving", row, ("engine", "accelerator"), columns)
+    columns = without_stack(columns | served_formats(row) | {"task": "inference"})
     split_columns(columns, positive(row, "tp", 1.0), 1.0, 1.0)
     lengths = (positive(row, "input_len"), positive(row, "output_len"))
     if len(requests[1]) > MOST_DIGITS or max(lengths) > MOST_TOKENS:
@@ -327,7 +352,8 @@ def queued(row: MeasuredRow, known: Mapping[str, Any], columns: ColumnValues) ->
     traffic = Traffic(int(requests[1]), *lengths, rate=math.inf, variation=0.0)
     load = Served(traffic, Admission(**known["admission"]["trtllm"]))
     measured = positive(row, "output_tokens_per_s")
-    return MeasuredPoint(row.get("group", ""), columns, "output_tokens_per_s", measured, load=load)
+    group = row.get("group", "") + (INFERRED if guesses_model(row, known) else "")
+    return MeasuredPoint(group, columns, "output_tokens_per_s", measured, load=load)
 
 
 SERVED = {
@@ -348,52 +374,18 @@ CACHES = {"fp8": "fp8", "int8": "int8", "bf16": "bf16", "fp16": "bf16", "": "bf1
 """Formats of the cache by their words."""
 
 
+def cache_format(word: str) -> str:
+    """Format of the cache by its word, whatever its case. Raises Unmodelled for one that is not known."""
+    if word.lower() not in CACHES:
+        raise Unmodelled(f"precision of the cache {word.lower()!r}", Refusal.WORD)
+    return CACHES[word.lower()]
+
+
 def served_formats(row: MeasuredRow) -> ColumnValues:
     """Columns of the number formats that a server names; 16 bits are the default. Raises Unmodelled for words of which
     none is known."""
-    word, cache = row.get("precision", "").lower(), row.get("kv_precision", "").lower()
-    if word and not any(name in word for name in (*SERVED_FORMATS, *WIDE_FORMATS)):
+    word, cache = row.get("precision", "").lower(), cache_format(row.get("kv_precision", ""))
+    if word and not any(occurs(name, word) for name in (*SERVED_FORMATS, *WIDE_FORMATS)):
         raise Unmodelled(f"precision {word!r}", Refusal.WORD)
-    if cache not in CACHES:
-        raise Unmodelled(f"precision of the cache {cache!r}", Refusal.WORD)
-    narrow = next((formats for name, formats in SERVED_FORMATS.items() if name in word), {})
-    return {**narrow, "cache_format": CACHES[cache]}
-
-
-OPTIMUS_MODELS = {"GPT-22B": "megatron_22b", "GPT-175B": "megatron_175b", "GPT-530B": "megatron_530b",
-                  "GPT-1008B": "megatron_1t", "GPT-310B": "megatron_310b", "Llama2-70B": "llama2_70b",
-                  "Llama2-13B": "llama2_13b", "Llama2-7B": "llama2_7b"}  # fmt: skip
-
-
-def optimus(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
-    """Tables 1 (training, s), 2 (inference, ms) and 4 (single products, us) of Optimus."""
-    table = row.get("table", "")
-    if table not in ("1", "2"):
-        raise Unmodelled(f"table {table}: see the study optimus_bounds", Refusal.STUDY)
-    model = OPTIMUS_MODELS.get(row.get("model", ""))
-    if model is None:
-        raise Unmodelled(f"unknown model {row.get('model')!r}", Refusal.WORD)
-    tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp", 1.0)
-    name = {"A100": "A100-SXM4-80GB", "H100": "H100-SXM5-80GB"}.get(row.get("gpu", ""), row.get("gpu", ""))
-    columns = {"workload": model, **platform(known, name), "batch_size": positive(row, "batch")}
-    split_columns(columns, tensor, pipe, data)
-    if table == "2":
-        columns |= stack(known, "inference", {"group": "nvidia-llama2-latency", "a": name}, ("group", "a"))
-        columns.update(task="inference", microbatch=1.0, sequence_length=200.0, output_length=200.0)
-        return MeasuredPoint("optimus table 2", columns, "request_time_s", positive(row, "t_ref") * 1e-3)
-    # The microbatch and the number of chunks of the last three rows are not published; 1 and 1 as in their scripts.
-    known_split = row.get("mbs", "?") != "?"
-    word = "korthikanti2022" if known_split else "megatron-sc21"
-    columns |= stack(known, "training", {"group": word, "a": name}, ("group", "a"))
-    chunks = number(row, "v") if known_split else 1.0
-    columns.update(
-        microbatch=number(row, "mbs") if known_split else 1.0,
-        virtual_stages=chunks,
-        schedule="interleaved" if chunks > 1.0 else "one_f_one_b",
-        sequence_length=2048.0,
-        sequence_parallel=number(row, "sp"),
-        zero_stage=0.0,
-        **recomputations(row)[0],
-    )
-    precise = row.get("t_ref_precise") or row.get("t_ref", "")
-    return MeasuredPoint("optimus table 1", columns, "iteration_time_s", positive({"t": precise}, "t"))
+    narrow = next((formats for name, formats in SERVED_FORMATS.items() if occurs(name, word)), {})
+    return {**narrow, "cache_format": cache}

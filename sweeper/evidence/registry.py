@@ -1,12 +1,14 @@
 """What the registry of measurements says: which hardware an accelerator's name stands for, and which software ran."""
 
+import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 import yaml
 
-from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Refusal, Unmodelled
+from sweeper.evidence.measured_rows import ColumnValue, MeasuredRow, Refusal, Unmodelled, number
 from sweeper.library.library import Library, builtin_specs
 from sweeper.study.default_calibration import DEFAULT, default_calibration
 
@@ -25,22 +27,72 @@ def our_library() -> Library:
     return Library.load([builtin_specs()])
 
 
+@cache
+def plain(name: str) -> str:
+    """A name as names are compared: without case, spaces, hyphens and underscores.
+
+    >>> plain("A100-SXM4 80GB")
+    'a100sxm480gb'
+    """
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+@cache
+def whole(word: str) -> re.Pattern[str]:
+    """What finds a word, or several, with no letter or digit before or behind it."""
+    before, behind = (r"(?<![a-z0-9])" if word[:1].isalnum() else ""), (r"(?![a-z0-9])" if word[-1:].isalnum() else "")
+    return re.compile(before + re.escape(word.lower()) + behind)
+
+
+def occurs(word: str, text: str) -> bool:
+    """Whether a word stands in a text as a whole, whatever its case.
+
+    >>> occurs("pax", "Pax/JAX-Toolbox"), occurs("pax", "alpaxis")
+    (True, False)
+    """
+    return whole(word).search(text.lower()) is not None
+
+
+VENDORS = ("nvidia", "amd", "intel", "google")
+"""Words that a name of an accelerator may begin with that the registry has without them."""
+
+
 def platform_entry(known: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """What the registry says of an accelerator. Raises Unmodelled for a name that it does not know."""
-    for entry in known["platforms"]:
-        if any(name.lower().startswith(alias.lower()) for alias in entry["names"]):
-            return dict(entry)
+    """What the registry says of an accelerator: by its name, else by its name without its vendor. Raises Unmodelled for
+    a name that it does not know."""
     if name.lower().startswith("unknown"):
         raise Unmodelled("accelerator is not given", Refusal.INCOMPLETE)
-    raise Unmodelled(f"unknown accelerator {name!r}", Refusal.ACCELERATOR)
+    vendor = next((word for word in VENDORS if plain(name).startswith(word)), "")
+    for wanted in (plain(name), plain(name).removeprefix(vendor)):
+        for entry in known["platforms"]:
+            if wanted in map(plain, entry["names"]):
+                return dict(entry)
+    names = {plain(each): each for entry in known["platforms"] for each in entry["names"]}
+    near = get_close_matches(plain(name).removeprefix(vendor), names, n=1)
+    hint = f", did you mean {names[near[0]]!r}?" if near else ""
+    raise Unmodelled(f"unknown accelerator {name!r}{hint}", Refusal.ACCELERATOR)
 
 
 def model(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
-    """Columns of a model that a table's dimensions do not describe: the first whose words occur in its name."""
+    """Columns of a model that a table's dimensions do not describe, by its whole name; none for other names, of which
+    the dimensions count."""
     for entry in known["models"]:
-        if all(word.lower() in name.lower() for word in entry["words"]):
+        if plain(name) in map(plain, entry["names"]):
             return dict(entry["columns"])
     return {}
+
+
+SIZES = {"hidden": "hidden", "n_layers": "layers", "n_heads": "heads"}
+"""Columns of tables by which a model is told, and what the library calls them."""
+
+
+def check_sizes(row: MeasuredRow, workload: str) -> None:
+    """Raises Unmodelled for a row that gives a model of the library other sizes than it has."""
+    values = our_library().find("workload", workload).values
+    for name, ours in SIZES.items():
+        if row.get(name) and ours in values and number(row, name) != values[ours].number:
+            has = f"{name} is {row[name]}, of {workload} it is {values[ours].number:g}"
+            raise Unmodelled(f"{has}: give a model of your own another name", Refusal.IMPOSSIBLE)
 
 
 def says_nothing(cell: str) -> bool:
@@ -88,13 +140,39 @@ def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     return dict(platform_entry(known, name)["columns"])
 
 
-def stack(known: Mapping[str, Any], layout: str, row: MeasuredRow, keys: Iterable[str]) -> dict[str, ColumnValue]:
-    """Columns of the software stack that ran a row: the first of the layout all of whose words occur in it."""
+def is_lent(known: Mapping[str, Any], calibration: str, chip: str) -> bool:
+    """Whether the registry lends a calibration to a chip for which it was not fitted."""
+    lines = (entry for layout in known["stacks"].values() for entry in layout)
+    return any(
+        entry["columns"].get("calibration") == calibration and chip in entry.get("lent_to", ()) for entry in lines
+    )
+
+
+def suits(known: Mapping[str, Any], entry: Mapping[str, Any], hardware: Mapping[str, ColumnValue]) -> bool:
+    """Whether a stack runs on some hardware as its line says: its constants are those of the chip, or lent to it, and
+    links through a switch are those that the chip has."""
+    columns, chip = entry["columns"], str(hardware["chip"])
+    calibration = our_library().find("calibration", columns["calibration"])
+    named = chip in (*entry.get("fitted_on", ()), *entry.get("lent_to", ()))
+    joined = known["switched_links"].get(columns.get("link"), hardware["link"])
+    return joined == hardware["link"] and (named or calibration.belongs_to(our_library().find("chip", chip)))
+
+
+def stack(
+    known: Mapping[str, Any],
+    layout: str,
+    row: MeasuredRow,
+    keys: Iterable[str],
+    hardware: Mapping[str, ColumnValue] | None = None,
+) -> dict[str, ColumnValue]:
+    """Columns of the software stack that ran a row: the first of the layout all of whose words occur in it and that
+    suits the hardware, if that matters. Raises Unmodelled where there is none."""
     text = " | ".join(row.get(key, "") for key in keys).lower()
     for entry in known["stacks"][layout]:
-        if all(word.lower() in text for word in entry["words"]):
+        if all(occurs(word, text) for word in entry["words"]) and (hardware is None or suits(known, entry, hardware)):
             return dict(entry["columns"])
-    raise Unmodelled(f"no calibration for {text!r}", Refusal.WORD)
+    where = f" on {hardware['chip']}" if hardware else ""
+    raise Unmodelled(f"no calibration for {text!r}{where}", Refusal.WORD)
 
 
 def without_stack(columns: Mapping[str, ColumnValue]) -> dict[str, ColumnValue]:

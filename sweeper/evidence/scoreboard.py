@@ -15,10 +15,10 @@ from sweeper.evidence.baselines.efficiency import BASELINES, compared, with_base
 from sweeper.evidence.baselines.ideals import columns_for, ideal_of
 from sweeper.evidence.baselines.neighbours import spread
 from sweeper.evidence.calibration import calibrations_by_stack, constants_of
-from sweeper.evidence.measured import LAYOUTS, measured_point, readings_of, rows_about
+from sweeper.evidence.measured import LAYOUTS, check_columns, measured_point, readings_of, rows_about
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
-from sweeper.evidence.registry import registry
+from sweeper.evidence.registry import is_lent, registry
 from sweeper.evidence.statistics import Scored, coverage, error_statistics, scored_rows, statistics
 from sweeper.library.library import builtin_specs
 
@@ -61,6 +61,7 @@ def score(
                 stack,
                 tuple(c.name for c in stacks.get(stack, []) if c.has_seen(table, layout, row, point)),
                 None if calculated else ideal_of(point, answer.others),
+                lent=is_lent(known, stack, str(point.columns["chip"])),
             )
         )
     return scored
@@ -101,15 +102,22 @@ def bundled() -> list[Scored]:
 
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
-    """Every row of somebody's tables. Raises UsageFault for one without rows or without a known layout."""
+    """Every row of somebody's tables. Raises UsageFault for one that is given twice, without rows or without a known
+    layout, and SpecError for columns that nobody knows."""
     scored: list[Scored] = []
+    given: dict[Path, Path] = {}
     for path in paths:
         rows = read_rows(path)
         if not rows:
             raise UsageFault(f"{path}: no rows")
         whole = path.resolve()
+        if whole in given:
+            raise UsageFault(f"{path}: given twice, its rows would count twice; it is the file {given[whole]}")
+        given[whole] = path
         ours = whole.parent == (builtin_specs() / "measurements").resolve()
-        for layout in readings_of(rows, path):
+        layouts = readings_of(rows, path)
+        check_columns(path, layouts[0])
+        for layout in layouts:
             scored += score(rows_about(rows, layout), layout, table=path.name if ours else str(whole))
     return with_baselines(scored)
 
@@ -125,7 +133,8 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
         | {"target": known.get(name, {}).get("target", ""), "peers": known.get(name, {}).get("peers", [])}
         for name, rows in by_set(scored).items()
     }
-    stacks = Counter(s.calibration for s in scored if s.calibration and not s.refusal)
+    answers = [s for s in scored if s.calibration and not s.refusal]
+    stacks, lent = Counter(s.calibration for s in answers), Counter(s.calibration for s in answers if s.lent)
     return {
         "sets": sets,
         "parts": {
@@ -136,7 +145,9 @@ def scoreboard(scored: Sequence[Scored]) -> dict[str, Any]:
         },
         "tables": {name: coverage(rows) for name, rows in by_table(scored).items()},
         "refused": dict(Counter(str(s.refusal) for s in scored if s.reason).most_common()),
-        "calibrations": {name: {"rows": count, **constants_of(name)} for name, count in stacks.items()},
+        "calibrations": {
+            name: {"rows": count, "lent": lent[name], **constants_of(name)} for name, count in stacks.items()
+        },
     }
 
 
@@ -187,6 +198,8 @@ SAID: Mapping[str, Callable[[Scored], str]] = {
     "refusal": lambda s: str(s.refusal or ""),
     "misfit": lambda s: "yes" if s.misfit else "",
     "inferred": lambda s: "yes" if s.inferred else "",
+    "calibration": lambda s: s.calibration,
+    "lent": lambda s: "yes" if s.lent else "",
     "fitted_in": lambda s: "; ".join(s.fitted_in),
     **{name: partial(baseline, name) for name in BASELINES},
 }

@@ -27,8 +27,8 @@ class Scored:
     """A measured row with what the model says of it. `predicted` is NaN and `reason` says why where it cannot;
     `refusal` is the kind of that reason.
 
-    `table` is its file, `calibration` the stack that answers it, `fitted_in` the calibrations fitted to it, `baselines`
-    what others than the model say.
+    `table` is its file, `calibration` the stack that answers it, `lent` whether that was fitted on another chip,
+    `fitted_in` the calibrations fitted to it, `baselines` what others than the model say.
     """
 
     row: MeasuredRow
@@ -44,6 +44,7 @@ class Scored:
     fitted_in: tuple[str, ...] = ()
     ideal: Ideal | None = None
     baselines: Mapping[str, float] = field(default_factory=dict)
+    lent: bool = False
 
     @property
     def error(self) -> float:
@@ -109,12 +110,20 @@ def coverage(scored: Sequence[Scored]) -> dict[str, Any]:
     """How many rows of a table are complete, and how many of these have an answer, in percent too.
 
     Complete is what `config_complete` says, where the table has that column; else what was not refused since something
-    is not given. What its source excludes is not complete.
+    is not given. What its source excludes is not complete. `repeated` are the rows that are equal to an earlier one in
+    every cell; they count as the others do.
     """
     complete = [s for s in scored if is_complete(s)]
     modelled = sum(not s.reason for s in complete)
     share = 100.0 * modelled / len(complete) if complete else None
-    return {"rows": len(scored), "complete": len(complete), "complete_modelled": modelled, "coverage": share}
+    repeated = len(scored) - len({tuple(s.row.values()) for s in scored})
+    return {
+        "rows": len(scored),
+        "repeated": repeated,
+        "complete": len(complete),
+        "complete_modelled": modelled,
+        "coverage": share,
+    }
 
 
 def is_complete(s: Scored) -> bool:

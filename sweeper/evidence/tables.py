@@ -47,22 +47,26 @@ def scores(board: Mapping[str, Any]) -> str:
         ("Targets, and what others report on the same rows.", set_targets(sets)),
         (APART, set_misfits(sets)),
         (f"Refused: {counts(board['refused'])}.", set_refusals(sets)),
-        ("Rows that say all that physics needs, and those of them with an answer.", table_coverage(board["tables"])),
-        ("Constants by stack: fitted, and set by hand (assumed or estimated, inherited ones too).",
-         stack_constants(board["calibrations"])),
+        (COVERED, table_coverage(board["tables"])),
+        (CONSTANTS, stack_constants(board["calibrations"])),
     )  # fmt: skip
     return "\n\n".join(f"{title}\n{text}" for title, text in blocks if text)
 
 
 ABOUT = """Errors in percent, of SCORED rows. INFERRED: what the table leaves open (recomputation, shards, microbatch)
-is the fastest that fits. IN FIT: some calibration was fitted to the row. MISFIT: ran, but needs more memory than there
-is by our count; not scored. RANK: Spearman's correlation. MEMORY: balanced accuracy of whether a run fits."""
+is the fastest that fits; heads of keys and a vocabulary that it does not give are guessed. IN FIT: some calibration was
+fitted to the row. MISFIT: ran, but needs more memory than there is by our count; not scored. RANK: Spearman's
+correlation. MEMORY: balanced accuracy of whether a run fits."""
 AGAINST = """Ours beside two baselines, on the same rows. CONSTANT: the median efficiency of all rows of the kind on the
 chip, these included. OTHERS: the median efficiency of other models (shapes) of the same source and chip. BEST: least
-median of those who answer all rows."""
+median of those who answer all rows; a constant that was fitted to the rows of the set alone answers none."""
 READINGS = """Readings of nearly the same work, in percent of each other: rows whose nearest neighbour of the same chip,
 format and kernel differs by at most a step of two in one size. Some of that is work, the rest no model can tell. OURS:
 median error on all of them."""
+COVERED = """Rows that say all that physics needs, and those of them with an answer. REPEATED: equal to an earlier row
+of the table in every cell; they count all the same."""
+CONSTANTS = """Constants by stack: fitted, and set by hand (assumed or estimated, inherited ones too). LENT: rows of
+another chip than the constants are fitted to."""
 APART = "Predicted not to fit, although they ran: errors in percent, not counted above."
 CONTENDERS = {"ours": "OURS", "constant": "CONSTANT", "other_models": "OTHERS"}
 """Who predicts, and their headings."""
@@ -105,14 +109,14 @@ def part_errors(parts: Mapping[str, Mapping[str, Any]]) -> str:
 def set_baselines(sets: Mapping[str, Mapping[str, Any]]) -> str:
     """Medians, tails and ranks of ours and of the baselines, of every set for which there is one."""
     rows = [
-        {"set": name, "best": CONTENDERS[entry["best"]].lower()}
+        {"set": name, "best": CONTENDERS.get(entry["best"], "-").lower()}
         | {
             f"{measure} {who}": in_percent(found[measure])
             for who, found in {"ours": entry, **entry["baselines"]}.items()
             for measure in COMPARED
         }
         for name, entry in sets.items()
-        if entry["best"]
+        if entry["best"] or any(found["alone"] for found in entry["baselines"].values())
     ]
     heads = {f"{m} {who}": f"{head} {name}" for m, head in COMPARED.items() for who, name in CONTENDERS.items()}
     return table(rows, {"set": "SET", **heads, "best": "BEST"})
@@ -165,7 +169,13 @@ def set_refusals(sets: Mapping[str, Mapping[str, Any]]) -> str:
 
 def table_coverage(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """Complete rows of every table, and how many of them have an answer."""
-    heads = {"rows": "ROWS", "complete": "COMPLETE", "complete_modelled": "MODELLED", "coverage": "COVERAGE (%)"}
+    heads = {
+        "rows": "ROWS",
+        "repeated": "REPEATED",
+        "complete": "COMPLETE",
+        "complete_modelled": "MODELLED",
+        "coverage": "COVERAGE (%)",
+    }
     rows = [{"table": name, **found, "coverage": in_percent(found["coverage"])} for name, found in tables.items()]
     return table(rows, {"table": "TABLE", **heads})
 
@@ -173,11 +183,17 @@ def table_coverage(tables: Mapping[str, Mapping[str, Any]]) -> str:
 def stack_constants(stacks: Mapping[str, Mapping[str, Any]]) -> str:
     """How many constants of every stack are fitted, how many set by hand, and which."""
     rows = [
-        {"stack": name, "rows": found["rows"], "fitted": len(found["fitted"]), "hand_set": len(found["hand_set"])}
+        {
+            "stack": name,
+            "rows": found["rows"],
+            "lent": found["lent"],
+            "fitted": len(found["fitted"]),
+            "hand_set": len(found["hand_set"]),
+        }
         | {"values": by_hand(found["hand_set"]) or "-"}
         for name, found in stacks.items()
     ]
-    heads = {"rows": "ROWS", "fitted": "FITTED", "hand_set": "BY HAND", "values": "VALUES SET BY HAND"}
+    heads = {"rows": "ROWS", "lent": "LENT", "fitted": "FITTED", "hand_set": "BY HAND", "values": "VALUES SET BY HAND"}
     return table(rows, {"stack": "STACK", **heads})
 
 

@@ -71,10 +71,15 @@ def test_a_time_is_taken_as_it_is_or_follows_from_a_rate() -> None:
 
 TRAINING = {
     "group": "g", "arch": "dense", "hidden": "4096", "n_heads": "32", "n_layers": "32", "ffn_hidden": "11008",
-    "ffn_gated": "1", "vocab": "32000", "accelerator": "A100-SXM4-80GB", "n_accel": "64", "tp": "4", "pp": "2",
-    "dp": "8", "accel_per_node": "8", "micro_batch_seq": "2", "global_batch_seq": "128", "seq_len": "2048",
-    "iter_time_s": "2.5", "framework": "Megatron-LM", "recompute": "none", "fsdp_or_zero": "none", "precision": "bf16",
+    "ffn_gated": "1", "n_kv_heads": "32", "vocab": "32000", "accelerator": "A100-SXM4-80GB", "n_accel": "64",
+    "tp": "4", "pp": "2", "dp": "8", "accel_per_node": "8", "micro_batch_seq": "2", "global_batch_seq": "128",
+    "seq_len": "2048", "iter_time_s": "2.5", "framework": "Megatron-LM", "recompute": "none", "fsdp_or_zero": "none",
+    "precision": "bf16",
 }  # fmt: skip
+
+
+BY_NAME = {"hidden": "", "n_heads": "", "n_layers": ""}
+"""Of a model that the registry knows the sizes are those of the library."""
 
 
 ANY_RECOMPUTE = (
@@ -137,6 +142,7 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
             {
                 "group": "tpu-recipes-v6e",
                 "model": "Gemma3-12B",
+                **BY_NAME,
                 "recompute": "",
                 "framework": "MaxText",
                 "fsdp_or_zero": "",
@@ -151,7 +157,7 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
             {"recompute": "full", "workload.loss_chunks": 16.0, "shard_group": 256.0},
         ),
         ({"fsdp_or_zero": "distributed optimizer"}, {"zero_stage": 1.0}),
-        ({"precision": "mxfp8"}, {"compute_format": "mxfp8"}),
+        ({"precision": "mxfp8", "accelerator": "B200"}, {"compute_format": "mxfp8"}),
         (
             {"recompute": "mla_up_proj+mlp"},
             {
@@ -176,24 +182,25 @@ def test_a_training_run_becomes_the_columns_of_a_study() -> None:
             {
                 "group": "megatron-bridge-pretrain",
                 "model": "Nemotron_3_Nano",
+                **BY_NAME,
                 "accelerator": "GB300",
                 "framework": "Megatron-Bridge 26.08 NeMo Container",
             },
             {"calibration": "gb300_megatron_bridge_experts"},
         ),
         ({"framework": "somebody's own"}, {"calibration": "uncalibrated_ampere"}),
-        ({"precision": "fp8-rowwise"}, {"compute_format": "fp8"}),
-        ({"precision": "nvfp4"}, {"compute_format": "nvfp4"}),
+        ({"precision": "fp8-rowwise", "accelerator": "H100"}, {"compute_format": "fp8"}),
+        ({"precision": "nvfp4", "accelerator": "B200"}, {"compute_format": "nvfp4"}),
         ({"accelerator": "GB200", "accel_per_node": "4"}, {"dim_x": 64.0, "dim_y": 1.0}),
-        ({"model": "DeepSeekV3", "hidden": ""}, {"workload": "deepseek_v3"}),
+        ({"model": "DeepSeekV3", **BY_NAME}, {"workload": "deepseek_v3"}),
         ({"model": "Llama3-8B finetune LoRA"}, {"workload": "llama3_8b", "workload.lora_rank": 8}),
-        ({"model": "mT5-3B", "arch": "enc-dec"}, {"workload": "nemo_mt5_3b"}),
+        ({"model": "mT5-3B", "arch": "enc-dec", **BY_NAME}, {"workload": "nemo_mt5_3b"}),
         (
             {"group": "bloom-prequel-a100", "table_ref": "48 node contenders (line 1)", "n_heads": ""},
             {"workload.heads": 64.0},
         ),
         ({"group": "bloom-prequel-a100", "table_ref": "48 node contenders (line 1)"}, {"workload.heads": 32.0}),
-        ({"group": "nemo-launcher-bert", "model": "BERT-4B", "micro_batch_seq": ""}, {"microbatch": 8.0}),
+        ({"group": "nemo-launcher-bert", "model": "BERT-4B", "micro_batch_seq": "", **BY_NAME}, {"microbatch": 8.0}),
         ({"framework": "MaxText", "micro_batch_seq": "0.125", "recompute": "full"}, {"microbatch": 16.0}),
         ({"ffn_gated": "0"}, {"workload.bias": 1.0, "workload.learned_positions": 2048.0}),
         ({"n_kv_heads": "8", "head_dim": "64"}, {"workload.kv_heads": 8.0, "workload.head_size": 64.0}),

@@ -153,11 +153,18 @@ def test_coverage_is_of_rows_that_say_all_that_physics_needs() -> None:
         row("0", None),  # answered, with what is left open inferred
         row("0", Refusal.INCOMPLETE),
     ]
-    assert coverage(rows) == {"rows": 6, "complete": 3, "complete_modelled": 1, "coverage": pytest.approx(100.0 / 3.0)}
+    assert coverage(rows) == {
+        "rows": 6,
+        "repeated": 4,
+        "complete": 3,
+        "complete_modelled": 1,
+        "coverage": pytest.approx(100.0 / 3.0),
+    }
     # Where the table does not say, what is not refused as incomplete is complete.
     silent = [replace(each, row={}) for each in rows]
     assert coverage(silent) == {
         "rows": 6,
+        "repeated": 5,
         "complete": 3,
         "complete_modelled": 2,
         "coverage": pytest.approx(200.0 / 3.0),
@@ -253,8 +260,9 @@ def test_validate_scores_a_file_of_ones_own(tmp_path: Path) -> None:
     assert board["gemm"]["reasons"] == {"m is 'many', not a number": 1, "latency_us is nan": 1}
     assert board["optimus table 1"]["rows"] == 11
     written = read_rows(out)
-    said = ["predicted", "error", "reason", "refusal", "misfit", "inferred", "fitted_in", "constant", "other_models"]
-    assert list(written[0])[-9:] == said
+    said = ["predicted", "error", "reason", "refusal", "misfit", "inferred", "calibration", "lent", "fitted_in"]
+    assert list(written[0])[-11:] == [*said, "constant", "other_models"]
+    assert (written[0]["calibration"], written[0]["lent"]) == ("a100_gemm_bf16", "")
     assert [row["m"] for row in written[:6]] == [row["m"] for row in rows]
     first = written[0]
     measured_s = float(first["latency_us"]) * 1e-6

@@ -271,6 +271,9 @@ def call(*arguments: object) -> Result:
 
 
 def test_the_command(tmp_path: Path) -> None:
+    unread = call("map", "table6_sn10", 2, "--out", tmp_path / "maps", "--moves", 10, "--seed", 1)
+    assert unread.exit_code == 2 and "add it, or leave out --moves and --seed" in unread.stderr
+    assert not (tmp_path / "maps").exists()
     result = call("map", "table6_sn10", 2, "--out", tmp_path / "maps")
     assert result.exit_code == 0, result.output
     assert "ffn1..add2" in result.stdout

@@ -65,6 +65,12 @@ BASELINES: Mapping[str, Callable[[Sequence[Scored]], dict[int, float]]] = {
 }
 
 
+FITTED = frozenset({"constant"})
+"""Baselines that have seen the rows that they answer: off by nothing (`EXACT`) on all of a set, they were fitted to
+these alone, and say nothing of it."""
+EXACT = 1e-12
+
+
 def with_baselines(scored: Sequence[Scored]) -> list[Scored]:
     """Rows with what every baseline says of them, if it says something."""
     said = {name: baseline(scored) for name, baseline in BASELINES.items()}
@@ -76,14 +82,18 @@ def with_baselines(scored: Sequence[Scored]) -> list[Scored]:
 
 def compared(scored: Sequence[Scored]) -> dict[str, Any]:
     """Errors in percent and correlation of ranks of the baselines on the rows of a set on which ours are counted, and
-    whose median is least (`best`) of those who answer all of these; None where no baseline does."""
+    whose median is least (`best`) of those who answer all of these; None where no baseline does. One that was fitted to
+    these rows `alone` answers none."""
     rows = scored_rows(scored)
     errors: dict[str, dict[str, Any]] = {}
     for name in BASELINES:
         told = [(s.baselines[name], s.measured) for s in rows if name in s.baselines]
+        exact = [abs(predicted / measured - 1.0) < EXACT for predicted, measured in told]
+        alone = name in FITTED and len(told) == len(rows) > 0 and all(exact)
+        told = [] if alone else told
         found = error_statistics(np.array([predicted / measured - 1.0 for predicted, measured in told]))
         ranks = spearman([predicted for predicted, _ in told], [measured for _, measured in told])
-        errors[name] = {"rows": len(told), **found, "spearman": ranks}
+        errors[name] = {"rows": len(told), "alone": alone, **found, "spearman": ranks}
     medians = {name: found["median_ape"] for name, found in errors.items() if found["rows"] == len(rows) > 0}
     ours = error_statistics(np.array([s.error for s in rows]))["median_ape"]
     best = min(medians | {"ours": ours}, key=lambda name: (medians | {"ours": ours})[name]) if medians else None

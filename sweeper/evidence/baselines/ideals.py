@@ -195,6 +195,8 @@ def ideal_of(point: MeasuredPoint, asked: Mapping[str, ColumnValue]) -> Ideal | 
         if point.answer not in MEASURES or workload not in KERNELS:
             return None
         rule = KERNELS[workload]
+    if any(not asked.get(name, 1.0) for name in PEAKS):  # nothing is to be had at a rate of 0
+        return None
     value = 1.0 if point.answer == "average_power_W" else rule.value({**point.columns, **asked})
     small = "small " if small_message(point.columns) else ""
     if not (math.isfinite(value) and value > 0.0):

@@ -17,7 +17,8 @@ def layout_columns(row: MeasuredRow, known: Mapping[str, Any]) -> dict[str, Colu
 
     Raises Unmodelled, for the same reason whatever processor or accelerator it is that the registry does not know."""
     try:
-        return platform(known, row.get("accelerator") or row.get("processor", "")) | stack(known, "machine", row, KEYS)
+        hardware = platform(known, row.get("accelerator") or row.get("processor", ""))
+        return hardware | stack(known, "machine", row, KEYS, hardware)
     except Unmodelled:
         raise Unmodelled("no accelerator of the library", Refusal.ACCELERATOR) from None
 

@@ -39,6 +39,7 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
     heads, vocabulary = positive(row, "num_heads"), positive(row, "vocab_size")
     accumulation = number(row, "batch_accum", 0.0) or number(row, "gbs") / (number(row, "mbs") * data)
+    hardware = platform(known, "H100-SXM5-80GB")
     columns: ColumnValues = {
         "workload": "eager_decoder",
         "workload.hidden": hidden,
@@ -49,8 +50,8 @@ def nanotron(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         "workload.feed_forward": NANOTRON_WIDTHS[hidden],
         "workload.vocabulary": vocabulary,
         "workload.tied_embeddings": 1.0 if pipe == 1.0 and hidden < 4096.0 else 0.0,
-        **platform(known, "H100-SXM5-80GB"),
-        **stack(known, "nanotron", {"stack": nanotron_version(row, known)}, ("stack",)),
+        **hardware,
+        **stack(known, "nanotron", {"stack": nanotron_version(row, known)}, ("stack",), hardware),
         "microbatch": positive(row, "mbs"),
         "batch_size": positive(row, "mbs") * accumulation * data,
         "sequence_length": positive(row, "seq_len"),
@@ -75,6 +76,7 @@ def vtrain(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
     tensor, pipe, data = positive(row, "tp"), positive(row, "pp"), positive(row, "dp")
     if tensor * pipe * data != positive(row, "n_gpus"):
         raise Unmodelled("dp x tp x pp is not the number of GPUs", Refusal.IMPOSSIBLE)
+    hardware = platform(known, row.get("gpu", ""))
     columns: ColumnValues = {
         "workload": "decoder",
         "workload.hidden": hidden,
@@ -86,8 +88,8 @@ def vtrain(row: MeasuredRow, known: Mapping[str, Any]) -> MeasuredPoint:
         "workload.learned_positions": sequence,
         # Whole rows of the embedding per chip, not padded.
         "workload.vocabulary": tensor * math.floor(GPT2_VOCABULARY / tensor),
-        **platform(known, row.get("gpu", "")),
-        **stack(known, "vtrain", row, ("gpu",)),
+        **hardware,
+        **stack(known, "vtrain", row, ("gpu",), hardware),
         "microbatch": positive(row, "micro_batch"),
         "batch_size": positive(row, "global_batch"),
         "sequence_length": sequence,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from sweeper.errors import unknown
 from sweeper.evidence.measured_rows import (
     Apart,
     ColumnValues,
@@ -18,7 +19,8 @@ from sweeper.evidence.measured_rows import (
     number,
     positive,
 )
-from sweeper.evidence.registry import nearest, our_library, platform_entry, split_columns, stack
+from sweeper.evidence.measured_runs import cache_format
+from sweeper.evidence.registry import nearest, our_library, platform_entry, split_columns, stack, without_stack
 from sweeper.library.shelf import NoEntry
 from sweeper.serving.load import Admission
 from sweeper.serving.traffic import Traffic
@@ -31,9 +33,15 @@ PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
 
 
+TUNED = frozenset(
+    {"instruct", "chat", "it", "hf", "bf16", "fp8", "fp4", "nvfp4", "mxfp4", "int4", "awq", "gptq", "0528"}
+)
+"""Words behind the name of a model that say how its weights were tuned or narrowed, or of which day they are."""
+
+
 def workload(name: str) -> str:
-    """The model of the library that goes by the name of its weights, whoever published them, or by the beginning of it:
-    further words say how they were tuned or narrowed. Raises Unmodelled for others.
+    """The model of the library that goes by the name of its weights, whoever published them, or by the beginning of it
+    where the further words (`TUNED`) leave it the same. Raises Unmodelled for others.
 
     >>> workload("nvidia/Llama-3.1-70B-Instruct-FP8")
     'llama3_70b'
@@ -41,7 +49,9 @@ def workload(name: str) -> str:
     words = name.rpartition("/")[2].split("-")
     for count in range(len(words), 0, -1):
         with suppress(NoEntry):
-            return our_library().find("workload", "-".join(words[:count])).name
+            found = our_library().find("workload", "-".join(words[:count])).name
+            if TUNED.issuperset(word.lower() for word in words[count:]):
+                return found
     raise Unmodelled(f"unknown model {name!r}", Refusal.WORD)
 
 
@@ -74,9 +84,9 @@ def server(row: MeasuredRow, known: Mapping[str, Any], names: Names = WHOLE) -> 
         raise Unmodelled("prompts of which a cache has the beginning", Refusal.METHOD)
     device = platform_entry(known, row.get("device", ""))
     columns = dict(device["columns"]) | {"workload": workload(row.get("model", ""))}
-    columns |= stack(known, "serving", row, ("backend", "device"))
+    columns |= stack(known, "serving", row, ("backend", "device"), columns)
     columns |= stack(known, "quantised", row, ("model", "device", "quantisation"))
-    columns["cache_format"] = "fp8" if row.get("kv_assumed") == "fp8" else "bf16"
+    columns["cache_format"] = cache_format(row.get("kv_assumed", ""))
     tensor, data = positive(row, names.tensor), positive(row, names.data, 1.0)
     split_columns(columns, tensor, 1.0, data, node=nearest(tensor * data, device.get("domain", NODE)))
     shared, whole = positive(row, names.expert_tensor, tensor), positive(row, names.expert, 1.0)
@@ -84,7 +94,7 @@ def server(row: MeasuredRow, known: Mapping[str, Any], names: Names = WHOLE) -> 
         raise Unmodelled(f"experts on {shared * whole:g} chips, attention on {tensor * data:g}", Refusal.IMPOSSIBLE)
     if whole > 1.0 or shared != tensor:
         columns |= {"expert_parallel": whole, "expert_tensor_parallel": shared}
-    return columns | {"task": "inference"}
+    return without_stack(columns) | {"task": "inference"}
 
 
 def offered(row: MeasuredRow, known: Mapping[str, Any], replicas: float) -> Served:
@@ -93,7 +103,15 @@ def offered(row: MeasuredRow, known: Mapping[str, Any], replicas: float) -> Serv
     if clients % replicas:
         raise Unmodelled(f"{clients:g} requests in flight on {replicas:g} replicas", Refusal.IMPOSSIBLE)
     traffic = closed_loop(row, int(clients / replicas))
-    return Served(traffic, Admission(**known["admission"][row.get("backend", "")]))
+    return Served(traffic, admission(row, known))
+
+
+def admission(row: MeasuredRow, known: Mapping[str, Any]) -> Admission:
+    """Which requests of a row run. Raises Unmodelled for a backend of which that is not known."""
+    backend = row.get("backend", "")
+    if backend not in known["admission"]:
+        raise Unmodelled(unknown("backend", backend, known["admission"]), Refusal.WORD)
+    return Admission(**known["admission"][backend])
 
 
 def closed_loop(row: MeasuredRow, clients: int) -> Traffic:
@@ -134,8 +152,7 @@ def apart(measured: str, answer: str, value: Callable[[MeasuredRow], float]) -> 
         counts = [int(positive(row, f"{part}_num_workers")) for part in ("prefill", "decode")]
         before, after = (server(row, known, names) for names in (PREFILL, DECODE))
         traffic = closed_loop(row, int(positive(row, "concurrency")))
-        admission = Admission(**known["admission"][row.get("backend", "")])
-        load = Served(traffic, admission, Apart(tuple(sorted(before.items())), *counts))
+        load = Served(traffic, admission(row, known), Apart(tuple(sorted(before.items())), *counts))
         return MeasuredPoint(group_of(row, f"apart {measured}"), after, answer, value(row), load=load)
 
     return point

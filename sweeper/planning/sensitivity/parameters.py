@@ -71,6 +71,15 @@ def lacks(name: str) -> bool:
     return name.endswith(SHORT_OF_ONE)
 
 
+def as_varied(name: str) -> str:
+    """What is varied of a number, in words.
+
+    >>> as_varied("memory.bandwidth"), as_varied("template.l2_overhead")
+    ('memory.bandwidth', 'template.l2_overhead (of what it lacks to 1, less of it)')
+    """
+    return f"{name} (of what it lacks to 1, less of it)" if lacks(name) else name
+
+
 def scaled(name: str, values: np.ndarray, factors: np.ndarray | float) -> np.ndarray:
     """Values of a number made so many times larger; of yields what they lack is made so many times smaller.
 

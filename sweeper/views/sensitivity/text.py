@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from sweeper.planning.sensitivity.parameters import lacks
+from sweeper.planning.sensitivity.parameters import as_varied
 from sweeper.planning.sensitivity.perturbed import KEPT, ROBUST
 from sweeper.views.sensitivity.answer import Elasticity, Policy, Sensitivity, Step
 from sweeper.views.text import aligned
@@ -82,8 +82,7 @@ def _policy_row(policy: Policy) -> tuple[str, ...]:
 def _elasticity_row(each: Elasticity) -> tuple[str, ...]:
     correlation = "-" if math.isnan(each.correlation) else f"{each.correlation:+.2f}"
     shown = (f"{value:+.3f}" for value in (each.mean, each.least, each.most))
-    name = f"{each.parameter} (of what it lacks to 1, less of it)" if lacks(each.parameter) else each.parameter
-    return (name, *shown, f"{each.matters:,}", correlation)
+    return (as_varied(each.parameter), *shown, f"{each.matters:,}", correlation)
 
 
 def _step_row(step: Step) -> tuple[str, ...]:

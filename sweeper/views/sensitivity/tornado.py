@@ -22,6 +22,7 @@ from sweeper.planning.bands import BAND_SHARES
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
 from sweeper.planning.sensitivity.parameters import (
+    as_varied,
     attribute_of,
     has_own,
     is_fixed,
@@ -213,7 +214,7 @@ def text(answer: Tornado) -> str:
     unit = f" {answer.unit}" if answer.unit else ""
     heads = ("number", "value", "unit", less, more, f"{answer.metric} {less}", f"{answer.metric} {more}")
     rows = [
-        (bar.parameter, show(bar.value), bar.unit, show(bar.low), show(bar.high),
+        (as_varied(bar.parameter), show(bar.value), bar.unit, show(bar.low), show(bar.high),
          *(_moved(end, answer.value, bar.cannot) for end in (bar.at_low, bar.at_high)))
         for bar in answer.bars[:MOST]
     ]  # fmt: skip
@@ -242,7 +243,7 @@ def tornado_figure(answer: Tornado, path: Path) -> Path:
         ):
             moved = 100.0 * (np.array(ends, np.float64) / answer.value - 1.0)
             panel.barh(np.arange(len(shown)), np.nan_to_num(moved), height=0.7, color=colour, label=f"{part:+.0%}")
-        names = [f"{bar.parameter}{f' ({bar.cannot})' if bar.cannot else ''}" for bar in shown]
+        names = [f"{as_varied(bar.parameter)}{f' ({bar.cannot})' if bar.cannot else ''}" for bar in shown]
         panel.set_yticks(np.arange(len(shown)), names, fontsize=8.0)
         panel.axvline(0.0, color="black", linewidth=0.8)
         panel.set(ylim=(max(len(shown), 1) - 0.4, -0.6), xlabel=f"change of {answer.metric} in percent")
