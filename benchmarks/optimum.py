@@ -20,7 +20,7 @@ from benchmarks.machine import describe
 from benchmarks.table import NotMeasured, Row, Target, section
 from benchmarks.timing import cpu_s
 from sweeper.library.library import builtin_specs
-from sweeper.planning.design_search import DesignSearch, Optimum, left_at
+from sweeper.planning.design_search import DesignSearch, Optimum
 from sweeper.planning.plan import Plan, make_plan
 from sweeper.planning.tried import reason_names
 from sweeper.study.optimize import usual_optimize
@@ -94,11 +94,10 @@ def search_of(plan: Plan, box: int) -> DesignSearch:
     """The search of a box of a plan."""
     grid, optimize = plan.grids[box], plan.study.optimize
     assert optimize is not None
-    at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.without_search, grid)
+    at, home = partial(plan.columns.of_designs, grid), partial(plan.columns.own_designs, grid)
     study, wanted = plan.study, plan.contents.searched_columns
     tried = np.zeros(len(reason_names(study.constraints)), np.int64)
-    left = left_at(optimize, grid.columns, home, np.arange(grid.points))
-    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, left, tried)
+    return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, tried)
 
 
 def cases(plan: Plan) -> list[tuple[str, Case]]:

@@ -35,11 +35,12 @@ PREFIXED = ("mm", "kg")
 def engineering(value: float, unit: str, places: int | None = None) -> str:
     """A number with a prefix to its unit, and so many decimal places.
 
-    >>> engineering(2.5e9, "B/s"), engineering(0.5, "mm^2", 3)
-    ('2.5 GB/s', '0.500 mm^2')
+    >>> engineering(2.5e9, "B/s"), engineering(0.5, "mm^2", 3), engineering(2.16e-7, "mm^2/B", 3)
+    ('2.5 GB/s', '0.500 mm^2', '2.16e-07 mm^2/B')
     """
     if unit.startswith(PREFIXED):
-        return f"{value:g} {unit}" if places is None else f"{value:,.{places}f} {unit}"
+        small = abs(value) < 10.0 ** -(places or 0)
+        return f"{value:g} {unit}" if places is None or small else f"{value:,.{places}f} {unit}"
     from matplotlib.ticker import EngFormatter  # loads slowly
 
     return EngFormatter(unit, places=places)(value)

@@ -1,5 +1,6 @@
 """Running a study: how large it is, evaluating it, optimizing it, how far a run is."""
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -250,8 +251,9 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
 SAME = "other values of it, or none, give the same at all points that were tried"
 LOOKED_AT, AMONG = 32, 4096
 """Rows of each box at which other values of the axes are tried, and about how many these are chosen among."""
-ANYWHERE = 16
-"""Points of each box at which they are tried besides, whether these can run or not: some numbers decide that alone."""
+ANYWHERE = 0.5
+"""As many points again, of these rows, at which they are tried besides, whether they can run or not: some numbers
+decide that alone."""
 MOST_LOOKED_AT = 512
 """Rows of all boxes together."""
 
@@ -279,7 +281,7 @@ def idle_of(plan: Any, result: "RunResult") -> list[str] | None:
     for grid in plan.grids:
         of_box = points[(points >= grid.offset) & (points < grid.offset + grid.points)]
         chosen += generator.permutation(of_box)[:each].tolist()
-        chosen += (grid.offset + generator.integers(grid.points, size=ANYWHERE)).tolist()
+        chosen += (grid.offset + generator.integers(grid.points, size=math.ceil(ANYWHERE * each))).tolist()
     return idle_axes(plan.study, plan.grids, sorted({*chosen}), plan.contents.all_columns)
 
 

@@ -91,8 +91,8 @@ def tornado_command(
     """Show what one point depends on: each number that it reads 20 % less and more, alone, the point as it is.
 
     Numbers are those of the chip, memory, links, package, model and study; whole numbers, choices and measured curves
-    stay. Of yields, what they lack to 1 is less and more. What the best design would be with another value says
-    `sensitivity`.
+    stay. Of yields and of the overhead of memories, what they lack to 1 is less and more. What the best design would be
+    with another value says `sensitivity`.
 
     \b
     Example: sweeper tornado table6_sn10 3 --figure tornado.svg

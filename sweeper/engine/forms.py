@@ -82,6 +82,8 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
 
     Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
     """
+    if not count:
+        return np.empty(0, np.int64), np.empty(0, np.uint32)
     words = [np.ascontiguousarray(key).view(np.uint64).reshape(count, -1) for key in keys]
     mix = np.zeros(count, np.uint64)
     for word in words:

@@ -5,8 +5,9 @@ from functools import cache
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Numbers of these settings in malloc.h of the GNU C library."""
-LARGEST_B, KEPT_B = 1 << 30, (1 << 31) - 1
-"""Bytes of arrays that get pages of their own, and free bytes from which on pages are given back."""
+LARGEST_B, KEPT_B = (1 << 30, 1 << 25), (1 << 31) - 1
+"""Bytes of arrays that get pages of their own, or as many as older versions allow, and free bytes from which on pages
+are given back."""
 
 
 @cache
@@ -17,6 +18,7 @@ def keep_freed_memory() -> bool:
     as writing them. Where the C library has no such setting, evaluations take longer and give the same numbers.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all(
-        mallopt(*each) for each in ((MMAP_THRESHOLD, LARGEST_B), (TRIM_THRESHOLD, KEPT_B))
-    )
+    if mallopt is None:
+        return False
+    kept = mallopt(TRIM_THRESHOLD, KEPT_B)
+    return bool(kept and any(mallopt(MMAP_THRESHOLD, size) for size in LARGEST_B))

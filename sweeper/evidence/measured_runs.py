@@ -118,7 +118,8 @@ RECOMPUTE: dict[str, Alternatives] = {
 SHARDINGS: dict[str, tuple[ColumnValue, ...]] = {
     "none/zero1": (0.0, 1.0),
     "distributed optimizer": (1.0,),
-    **dict.fromkeys(("fsdp", "fsdp full", "fsdp full_shard(zero3)", "fsdp+dp", "zero3"), (3.0,)),
+    **dict.fromkeys(("fsdp", "fsdp full", "fsdp full_shard(zero3)", "fsdp (full shard)", "fsdp+dp", "zero3"), (3.0,)),
+    "distributed optimizer (zero1)": (1.0,),
     **dict.fromkeys(("fsdp in slice, dp across slices", "fsdp over all cores (2 cores/chip)"), (3.0,)),
     "zero2": (2.0,),
     "zero1": (1.0,),
@@ -128,8 +129,11 @@ SHARDINGS: dict[str, tuple[ColumnValue, ...]] = {
 """ZeRO stages that the words of tables may mean, without the number of shards and a hyphen."""
 SHARDS = re.compile(r"(?<=^fsdp)\d+(/\d+)?|(?<=^zero)-")
 """What does not tell the stage: how many shards there are, and a hyphen."""
-YES_NO = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
-"""Words of what is done or not."""
+YES_NO = {
+    **dict.fromkeys(("yes", "y", "true", "on", "1", "1.0"), True),
+    **dict.fromkeys(("no", "n", "false", "off", "0", "0.0", "unknown", "see recipe"), False),
+}
+"""Words of what is done, or not or not said: then it is as the software usually does."""
 MICROBATCHES = (1.0, 2.0, 4.0, 8.0, 16.0)
 """What a microbatch may have been that is not given."""
 FORMATS = ("mxfp8", "nvfp4", "fp8", "tf32")
@@ -192,7 +196,7 @@ def zero_stages(word: str, usual: ColumnValue | None, data: float) -> tuple[Colu
 def is_split(row: MeasuredRow, usual: bool) -> bool:
     """Whether a tensor group shares what lies between its products: by the word of a row, or as its software does where
     that says nothing or no. Raises Unmodelled for a word that is not known."""
-    word = row.get("seq_parallel", "").lower()
+    word = row.get("seq_parallel", "").strip().lower()
     if word and word not in YES_NO:
         raise Unmodelled(unknown("seq_parallel", word, YES_NO), Refusal.WORD)
     return YES_NO.get(word, False) or usual
@@ -370,8 +374,12 @@ SERVED_FORMATS = {
 }
 """Formats of products and weights by their words; the first that occurs counts. Weights of 4 bits with a scale of 16
 for 32 of them take as many bytes as those with one of 8 for 16."""
-CACHES = {"fp8": "fp8", "int8": "int8", "bf16": "bf16", "fp16": "bf16", "": "bf16"}
-"""Formats of the cache by their words."""
+CACHES = {
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2"), "fp8"),
+    "int8": "int8",
+    **dict.fromkeys(("bf16", "bfloat16", "fp16", "float16", "auto", ""), "bf16"),
+}
+"""Formats of the cache by their words; `auto` is that of activations."""
 
 
 def cache_format(word: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -53,7 +54,7 @@ def occurs(word: str, text: str) -> bool:
     return whole(word).search(text.lower()) is not None
 
 
-VENDORS = ("nvidia", "amd", "intel", "google")
+VENDORS = ("nvidiatesla", "nvidia", "tesla", "amdinstinct", "amd", "intel", "google")
 """Words that a name of an accelerator may begin with that the registry has without them."""
 
 
@@ -167,12 +168,26 @@ def stack(
 ) -> dict[str, ColumnValue]:
     """Columns of the software stack that ran a row: the first of the layout all of whose words occur in it and that
     suits the hardware, if that matters. Raises Unmodelled where there is none."""
-    text = " | ".join(row.get(key, "") for key in keys).lower()
+    keys = tuple(keys)
+    text = " | ".join(_names_in(known, row, key) for key in keys)
     for entry in known["stacks"][layout]:
         if all(occurs(word, text) for word in entry["words"]) and (hardware is None or suits(known, entry, hardware)):
             return dict(entry["columns"])
-    where = f" on {hardware['chip']}" if hardware else ""
-    raise Unmodelled(f"no calibration for {text!r}{where}", Refusal.WORD)
+    said, where = " | ".join(row.get(key, "") for key in keys).lower(), f" on {hardware['chip']}" if hardware else ""
+    raise Unmodelled(f"no calibration for {said!r}{where}", Refusal.WORD)
+
+
+ACCELERATOR_KEYS = ("accelerator", "device", "system")
+"""Columns of tables that name an accelerator."""
+
+
+def _names_in(known: Mapping[str, Any], row: MeasuredRow, key: str) -> str:
+    """A cell, and where it names an accelerator all other names of that, however it spells it."""
+    cell = row.get(key, "")
+    if key in ACCELERATOR_KEYS:
+        with suppress(Unmodelled):
+            return " | ".join([cell, *platform_entry(known, cell)["names"]])
+    return cell
 
 
 def without_stack(columns: Mapping[str, ColumnValue]) -> dict[str, ColumnValue]:

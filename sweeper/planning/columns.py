@@ -22,13 +22,15 @@ from sweeper.inputs.packages import impossible_numbers, package_columns, package
 from sweeper.kernels.equation import Equation
 from sweeper.kernels.models import EQUATIONS, HOPED, RELAXED, UNRELAXED, instead
 from sweeper.planning.trials import NUMBERED, TRIAL, Trials, with_trials
-from sweeper.study.optimize import design_columns
+from sweeper.study.optimize import budget_groups, design_columns, given_shares
 from sweeper.study.study import Study
 from sweeper.words.columns import default, input_column
 
 STRUCTURE = ("workload", "partitioning", "package", *dict.fromkeys(e.when[0] for e in EQUATIONS if e.when))
 """Columns that choose equations or array shapes: one program for each combination of their values."""
 
+NOTHING_LEFT = 1e-6
+"""Part of a budget that is left where given shares take all of it: designs then do not fit, and that is told."""
 KEPT_EVALUATIONS = 4
 """Lists of points that a search keeps: those of its step, of the neighbours, of all combinations, of the winners."""
 
@@ -236,6 +238,41 @@ class Columns:
         columns = [input_column(name) for name in names]
         values = self.over(grid, grid.listing(points), columns)
         return np.stack([values[name] for name in columns], axis=-1) if columns else np.empty((len(points), 0))
+
+    def left(self, grid: Grid, points: np.ndarray, names: tuple[str, ...]) -> np.ndarray | None:
+        """What of its budget is left at points [point, name] for those of the searched columns that are shares: given
+        shares are not there for them. None where nothing is given."""
+        given = given_shares(names, grid.columns)
+        if not any(given):
+            return None
+        distinct, number = np.unique(points, return_inverse=True)
+        left = np.ones((len(distinct), len(names)))
+        for group, taken in zip(budget_groups(names), given, strict=True):
+            values = self.without_search(grid, taken, distinct).sum(axis=1)
+            left[:, group] = np.maximum(1.0 - values, NOTHING_LEFT)[:, None]
+        return left[number]
+
+    def spread(self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
+        """Values of searched columns [point, name] of designs, whose shares are parts of what is left."""
+        left = self.left(grid, points, names)
+        return x if left is None else x * left
+
+    def of_designs(
+        self,
+        grid: Grid,
+        points: np.ndarray,
+        names: tuple[str, ...],
+        x: np.ndarray,
+        wanted: Sequence[str],
+        late: Late | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Columns of points, each with a design."""
+        return self.at_trials(grid, points, names, self.spread(grid, points, names, x), wanted, late)
+
+    def own_designs(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
+        """Designs [point, name] that points have without a search."""
+        values, left = self.without_search(grid, names, points), self.left(grid, points, names)
+        return values if left is None else values / left
 
     def trials(self, grid: Grid, names: tuple[str, ...], x: np.ndarray) -> Trials:
         """What gives some continuous columns of a box, now with the values `x` [trial, name]."""

@@ -28,7 +28,7 @@ from sweeper.kernels.pareto import pareto
 from sweeper.planning.schema import field
 from sweeper.planning.tried import FIRST_CONSTRAINT, counted, judged, reason_names
 from sweeper.reading.expressions import Expression
-from sweeper.study.optimize import Optimize, budget_groups, given_shares
+from sweeper.study.optimize import Optimize, budget_groups
 from sweeper.study.output import Objective
 
 
@@ -99,21 +99,11 @@ class Optimum:
     facts: Mapping[str, float]
 
 
-def left_at(optimize: Optimize, named: Collection[str], home: Home, points: np.ndarray) -> tuple[float, ...]:
-    """What is left of every budget at points of a box that names some columns: shares that are given are not there for
-    those that are searched."""
-    names, left = optimize.columns(named), []
-    for group, given in zip(budget_groups(names), given_shares(names, named), strict=True):
-        taken = float(home(given, points).sum(axis=1).max()) if given else 0.0
-        left.append(max(1.0 - taken, 2.0 * len(group) * FLOOR))
-    return tuple(left)
-
-
 @dataclass(frozen=True)
 class DesignSearch:
     """A search over one box, in which `constraints` must hold. `wanted` are the columns that a score reads; `evaluate`
     gives columns of points numbered within the box, each with a design; `home` gives the designs that points have
-    without a search; `left` is the part of each budget that designs share."""
+    without a search. Shares of designs are parts of what is left of their budgets beside those that are given."""
 
     optimize: Optimize
     objectives: Sequence[Objective]
@@ -122,7 +112,6 @@ class DesignSearch:
     grid: Grid
     evaluate: Evaluate
     home: Home
-    left: tuple[float, ...]
     tried: np.ndarray
     """Designs tried so far, by the code of the reason why they cannot run."""
 
@@ -136,7 +125,7 @@ class DesignSearch:
         """Values that they may have."""
         ranges = self.optimize.ranges
         bounds = {i: ranges[name] for i, name in enumerate(self.names) if name in ranges}
-        return SharedBudgets(budget_groups(self.names), bounds, FLOOR, self.left)
+        return SharedBudgets(budget_groups(self.names), bounds, FLOOR)
 
     @cached_property
     def _constraints(self) -> tuple[tuple[Expression, tuple[Expression, Expression] | None], ...]:

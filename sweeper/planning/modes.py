@@ -15,7 +15,7 @@ from sweeper.engine.space import Grid
 from sweeper.kernels.models import HOPED
 from sweeper.planning.bands import FEASIBLE_SHARE, band_fields, bands
 from sweeper.planning.columns import Columns
-from sweeper.planning.design_search import DesignSearch, left_at, search_fields
+from sweeper.planning.design_search import DesignSearch, search_fields
 from sweeper.planning.kept import Kept, best_of, joined_searches, kept
 from sweeper.planning.schema import joined
 from sweeper.planning.sensitivity.parameters import varied
@@ -259,9 +259,9 @@ def _hopeful(columns: Columns, wanted: Wanted, grid: Grid, tile: Ranges, rows: i
     return scores[:, None], reasons
 
 
-def _design_search(columns: Columns, wanted: Wanted, grid: Grid, points: np.ndarray) -> DesignSearch:
-    """The search of the designs of points of a box."""
-    study, home = wanted.study, partial(columns.without_search, grid)
+def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch:
+    """A search of designs of a box."""
+    study = wanted.study
     assert study.optimize is not None
     return DesignSearch(
         study.optimize,
@@ -269,9 +269,8 @@ def _design_search(columns: Columns, wanted: Wanted, grid: Grid, points: np.ndar
         study.constraints,
         wanted.searched_columns,
         grid,
-        partial(columns.at_trials, grid),
-        home,
-        left_at(study.optimize, grid.columns, home, points),
+        partial(columns.of_designs, grid),
+        partial(columns.own_designs, grid),
         np.zeros(len(wanted.reasons), np.int64),
     )
 
@@ -281,7 +280,7 @@ def best_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Ranges) -
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
         together = grid.ranges_first(rows) + np.arange(grid.searched)
-        search = _design_search(columns, wanted, grid, together)
+        search = _design_search(columns, wanted, grid)
         points, values, designs = search.best(together, wanted.all_columns, list(known))
         known.extend(designs)
         values["infeasible_reason"] = judged(values, wanted.certain_columns, wanted.study.constraints)
@@ -296,7 +295,7 @@ def perturbed_designs(columns: Columns, wanted: Wanted, grid: Grid, ranges: Rang
     parts, known = [], deque[np.ndarray](maxlen=KNOWN_DESIGNS)
     for rows in grid.tiles(range(grid.swept), ranges, 1):
         points = grid.ranges_first(rows) + np.arange(grid.searched)
-        whole = _design_search(columns, wanted, grid, points)
+        whole = _design_search(columns, wanted, grid)
         combination = Combination(columns, grid, points, names, scenarios_of(study, names))
         search = replace(whole, evaluate=combination.evaluate, home=combination.home)
         found = rows_of(Reoptimised(whole, search, combination), list(known), wanted.all_columns)

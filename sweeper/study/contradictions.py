@@ -148,8 +148,9 @@ def _of_entries(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
 
 
 def _of_own_process(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
-    """The same of templates at the process for which their numbers hold, beside another node."""
-    if not draft.names("template") or not draft.names("node"):
+    """The same of templates at the process for which their numbers hold, beside another node that a package reads."""
+    reads = any(stock.package(name).reads("node") for name in draft.names("package"))
+    if not reads or not draft.names("template") or not draft.names("node"):
         return
     named = draft.names("technology")
     for template, node, *technology in draft.combinations(("template", "node", *(["technology"] if named else []))):

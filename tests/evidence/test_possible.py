@@ -91,6 +91,10 @@ def test_numbers_that_nothing_can_have_are_refused(layout: str, change: dict[str
     ("layout", "change", "calibration", "link"),
     [
         ("served_first", {}, "h100_vllm", "nvlink4_nvls"),
+        ("served_first", {"device": "H100SXM"}, "h100_vllm", "nvlink4_nvls"),
+        ("served_first", {"device": "NVIDIA H100 80GB HBM3"}, "h100_vllm", "nvlink4_nvls"),
+        ("collective", {"system": "H100SXM"}, "h100_nccl", "nvlink4_nvls"),
+        ("training", {"framework": "MaxText", "accelerator": "TPU v5e"}, "tpu_v5e_maxtext", "ici_tpu_v5e"),
         ("served_first", {"device": "a100_sxm"}, "uncalibrated_ampere", "nvlink3"),
         ("served_first", {"device": "mi300x"}, "uncalibrated", "xgmi_mi300x"),
         ("served_first", {"device": "L40S"}, "uncalibrated", "pcie4"),
@@ -177,6 +181,11 @@ def test_lent_constants_are_told() -> None:
         ("NVIDIA V100", "v100_sxm2_32gb"),
         ("AMD MI300X", "mi300x_oam"),
         ("TPU v5p", "tpu_v5p_chip"),
+        ("NVIDIA H100 80GB HBM3", "h100_sxm5_80gb"),
+        ("NVIDIA GH200 480GB", "gh200_gpu"),
+        ("Tesla V100-SXM2-32GB", "v100_sxm2_32gb"),
+        ("AMD Instinct MI300X", "mi300x_oam"),
+        ("NVIDIA B300 288GB", "b300_sxm6_288gb"),
     ],
 )
 def test_an_accelerator_is_known_by_its_whole_name(name: str, chip: str) -> None:
@@ -209,7 +218,8 @@ def test_a_name_that_only_begins_like_one_is_unknown(name: str, near: str) -> No
         ("training", {"precision": "bf16fp8whatever"}, "precision 'bf16fp8whatever'"),
         ("served_first", {"kv_assumed": "fp3"}, "precision of the cache 'fp3'"),
         ("served_first", {"backend": "vllm 0.14"}, "unknown backend 'vllm 0.14', did you mean 'vllm'?"),
-        ("served_first", {"model": "meta-llama/Llama-3.1-70B-chat-typo"}, "unknown model"),
+        ("served_first", {"model": "meta-llama/Llama-3.1-70B-chat-typo"}, "llama3_70b is none with typo"),
+        ("served_first", {"model": "deepseek-ai/DeepSeek-R1-Distill-Llama-70B"}, "is none with Distill-Llama-70B"),
     ],
     ids=str,
 )
@@ -223,6 +233,11 @@ def test_words_count_as_a_whole(layout: str, change: dict[str, str], reason: str
     [
         ("training", {"seq_parallel": "Y"}, "sequence_parallel", 1.0),
         ("training", {"seq_parallel": "no"}, "sequence_parallel", 0.0),
+        ("training", {"seq_parallel": "Yes "}, "sequence_parallel", 1.0),
+        ("training", {"model": "Llama3-8B-SFT", "hidden": "4096"}, "workload", "llama3_8b"),
+        ("served_first", {"kv_assumed": "auto"}, "cache_format", "bf16"),
+        ("served_first", {"model": "RedHatAI/Llama-3.1-70B-Instruct-FP8-dynamic"}, "workload", "llama3_70b"),
+        ("served_first", {"model": "nvidia/DeepSeek-R1-0528-FP4-v2", "device": "b200_sxm"}, "workload", "deepseek_v3"),
         ("training", {"fsdp_or_zero": "ZeRO-3"}, "zero_stage", 3.0),
         ("training", {"fsdp_or_zero": "fsdp64/192 in slice, DP across slices"}, "zero_stage", 3.0),
         ("served_first", {"kv_assumed": "FP8"}, "cache_format", "fp8"),

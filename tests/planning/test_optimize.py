@@ -403,6 +403,15 @@ def test_nobody_knows_the_list_price_of_a_generated_chip(tmp_path: Path, asked: 
     assert plan_of(tmp_path, axes={"chip.price": "10000 usd"}, **asked).row_count == 1
 
 
+def test_a_searched_share_leaves_each_of_its_values_the_rest(tmp_path: Path) -> None:
+    """One that takes nearly all of the chip is no reason for the other to starve."""
+    optimize = {**SEARCH, "shares": ["template.l1_area_share", "template.l2_area_share"]}
+    alone = optima(tmp_path / "alone", axes={"template.core_area_share": 0.3}, optimize=optimize)
+    both = optima(tmp_path / "both", search={"template.core_area_share": [0.3, 0.95]}, optimize=optimize)
+    assert both["feasible"].all() and both["template_core_area_share"].to_list() == [0.3]
+    assert time_s(both) <= time_s(alone) * 1.001
+
+
 def test_chosen_shares_and_ranges_are_all_that_is_searched(tmp_path: Path) -> None:
     chosen = ["template.core_area_share", "template.core_power_share"]
     ranges = {"template.power": ["300 W", "400 W"], "template.nominal_frequency": ["1 GHz", "2 GHz"]}

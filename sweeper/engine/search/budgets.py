@@ -21,29 +21,22 @@ class SharedBudgets:
     """Which points may be tried: shares of budgets, and variables with bounds.
 
     groups: indices of the variables that share a budget, for each budget; shares are at least `floor` and sum to at
-    most what is `left` of it: 1 unless said otherwise, as where other parts take a given share.
+    most 1.
     bounds: index -> (low, high) of every other variable; spread over its logarithm where low > 0.
     """
 
     groups: tuple[tuple[int, ...], ...]
     bounds: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     floor: float = 0.0
-    left: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         used = sorted([i for group in self.groups for i in group] + list(self.bounds))
         if not used or used != list(range(len(used))):
             raise ValueError(f"each variable belongs to one budget or has bounds, numbered from 0: {used}")
-        if self.floor < 0 or any(share <= 0.0 for _, share in self.shared):
+        if self.floor < 0 or any(len(group) * self.floor >= 1 for group in self.groups):
             raise ValueError(f"floors of {self.floor:g} exceed a budget")
         if any(not low < high < np.inf for low, high in self.bounds.values()):
             raise ValueError(f"low < high < infinity is not met by all of {dict(self.bounds)}")
-
-    @cached_property
-    def shared(self) -> tuple[tuple[tuple[int, ...], float], ...]:
-        """Every group, and what its shares have beyond their floors at most."""
-        left = self.left or (1.0,) * len(self.groups)
-        return tuple((group, whole - len(group) * self.floor) for group, whole in zip(self.groups, left, strict=True))
 
     @cached_property
     def variables(self) -> int:
@@ -105,8 +98,9 @@ class SharedBudgets:
         Validation of subgradient optimization, 1974.
         """
         x = np.array(x, np.float64)
-        for group, left in self.shared:
+        for group in self.groups:
             above = np.maximum(x[:, group] - self.floor, 0.0)
+            left = 1.0 - len(group) * self.floor
             falling = -np.sort(-above, axis=1)
             excess = (np.cumsum(falling, axis=1) - left) / np.arange(1, len(group) + 1)
             last = np.maximum((falling > excess).sum(axis=1) - 1, 0)
@@ -118,9 +112,9 @@ class SharedBudgets:
     def random(self, starts: int, generator: np.random.Generator) -> np.ndarray:
         """Points [starts, variables], evenly spread over the splits that use each whole budget, and between bounds."""
         x = np.empty((starts, self.variables))
-        for group, left in self.shared:
+        for group in self.groups:
             parts = generator.standard_exponential((starts, len(group)))
-            x[:, group] = self.floor + left * parts / parts.sum(axis=1, keepdims=True)
+            x[:, group] = self.floor + (1.0 - len(group) * self.floor) * parts / parts.sum(axis=1, keepdims=True)
         x[:, self.boxed] = self.from_unit(generator.random((starts, len(self.boxed))))
         return x
 
@@ -131,11 +125,11 @@ class SharedBudgets:
         themselves are within reach.
         """
         x, soft = np.empty((len(place), self.variables)), np.zeros_like(place)
-        for (group, left), columns in zip(self.shared, self.logits):
+        for group, columns in zip(self.groups, self.logits):
             parts = np.exp(place[:, columns])
             parts /= parts.sum(axis=1, keepdims=True)
             soft[:, columns] = parts
-            x[:, group] = self.floor + left * parts[:, :-1]
+            x[:, group] = self.floor + (1.0 - len(group) * self.floor) * parts[:, :-1]
         if len(self.boxed):
             x[:, self.boxed] = self.from_unit(np.sin(place[:, self.boxed]) ** 2)
         return x, soft
@@ -143,8 +137,8 @@ class SharedBudgets:
     def encode(self, x: np.ndarray) -> np.ndarray:
         """Places [n, coordinates] of allowed points [n, variables], with at least `UNUSED` of each budget set free."""
         place = np.empty((len(x), self.coordinates))
-        for (group, left), columns in zip(self.shared, self.logits):
-            parts = np.maximum((x[:, group] - self.floor) / left, 1e-6)
+        for group, columns in zip(self.groups, self.logits):
+            parts = np.maximum((x[:, group] - self.floor) / (1.0 - len(group) * self.floor), 1e-6)
             free = np.maximum(1.0 - parts.sum(axis=1, keepdims=True), UNUSED)
             place[:, columns] = np.log(np.hstack([parts, free]))
         place[:, self.boxed] = np.arcsin(np.sqrt(np.clip(self.unit(x), 1e-4, 1.0 - 1e-4)))

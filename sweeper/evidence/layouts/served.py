@@ -3,6 +3,7 @@
 Of every row three things were measured, or follow from what was: it is read three times.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -33,10 +34,13 @@ PROMPTS_A_CLIENT = 10
 """Requests in all over those in flight (`--num-prompts`)."""
 
 
-TUNED = frozenset(
-    {"instruct", "chat", "it", "hf", "bf16", "fp8", "fp4", "nvfp4", "mxfp4", "int4", "awq", "gptq", "0528"}
+TUNED = re.compile(
+    r"instruct|chat|it|thinking|base|hf|preview|terminus|bf16|fp8|fp4|nvfp4|mxfp4|int[48]|w\d+a\d+|awq|gptq|dynamic|block"
+    r"|v\d+|\d{4}",
+    re.IGNORECASE,
 )
-"""Words behind the name of a model that say how its weights were tuned or narrowed, or of which day they are."""
+"""Words behind the name of a model that say how its weights were tuned or narrowed, or of which version or day they
+are."""
 
 
 def workload(name: str) -> str:
@@ -50,8 +54,10 @@ def workload(name: str) -> str:
     for count in range(len(words), 0, -1):
         with suppress(NoEntry):
             found = our_library().find("workload", "-".join(words[:count])).name
-            if TUNED.issuperset(word.lower() for word in words[count:]):
+            others = [word for word in words[count:] if not TUNED.fullmatch(word)]
+            if not others:
                 return found
+            raise Unmodelled(f"unknown model {name!r}: {found} is none with {'-'.join(others)}", Refusal.WORD)
     raise Unmodelled(f"unknown model {name!r}", Refusal.WORD)
 
 
