@@ -177,7 +177,7 @@ def recomputations(row: MeasuredRow, selective: ColumnValue = "selective") -> Al
         return RECOMPUTE[word]
     parts = word.split("+")
     if not set(parts) <= MEGATRON_MODULES.keys():
-        raise Unmodelled(f"recomputation {word!r}", Refusal.WORD)
+        raise Unmodelled(unknown("recomputation", word, [*filter(None, RECOMPUTE), *MEGATRON_MODULES]), Refusal.WORD)
     return ({**SELECTIVE, **{f"recompute_{ours}": float(name in parts) for name, ours in MEGATRON_MODULES.items()}},)
 
 
