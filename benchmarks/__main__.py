@@ -89,10 +89,11 @@ def main(only: str | None, quick: bool, json_path: Path | None) -> None:
     click.echo(f"{seconds:.0f} s in all")
     if json_path is not None:
         timed = {"quick": quick, "seconds": round(seconds, 1)}
+        known = {**_others(json_path, machine, quick), **found}
         report = {
             "machine": machine,
             **timed,
-            "parts": {**_others(json_path, machine, quick), **found},
+            "parts": {name: known[name] for name in PARTS if name in known},
             "failures": failures,
         }
         json_path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
