@@ -94,7 +94,7 @@ def search_of(plan: Plan, box: int) -> DesignSearch:
     """The search of a box of a plan."""
     grid, optimize = plan.grids[box], plan.study.optimize
     assert optimize is not None
-    at, home = partial(plan.columns.of_designs, grid), partial(plan.columns.own_designs, grid)
+    at, home = partial(plan.columns.at_trials, grid), partial(plan.columns.own_trials, grid)
     study, wanted = plan.study, plan.contents.searched_columns
     tried = np.zeros(len(reason_names(study.constraints)), np.int64)
     return DesignSearch(optimize, study.objectives, study.constraints, wanted, grid, at, home, tried)

@@ -117,9 +117,8 @@ def starts(words: str | list[str]) -> str | tuple[str, ...]:
 
 
 def stated(known: Mapping[str, Any], row: MeasuredRow) -> MeasuredRow:
-    """A row with what its source states elsewhere in cells that the table leaves blank, or that
-    say where to see it. Raises Unmodelled for rows of
-    which it states that something is not known."""
+    """A row with what its source states elsewhere in cells that the table leaves blank, or that say where to see it.
+    Raises Unmodelled for rows of which it states that something is not known."""
     found: dict[str, str] = {}
     for entry in stated_entries(known, row):
         if "refused" in entry:

@@ -239,9 +239,9 @@ class Columns:
         values = self.over(grid, grid.listing(points), columns)
         return np.stack([values[name] for name in columns], axis=-1) if columns else np.empty((len(points), 0))
 
-    def left(self, grid: Grid, points: np.ndarray, names: tuple[str, ...]) -> np.ndarray | None:
-        """What of its budget is left at points [point, name] for those of the searched columns that are shares: given
-        shares are not there for them. None where nothing is given."""
+    def _left(self, grid: Grid, points: np.ndarray, names: tuple[str, ...]) -> np.ndarray | None:
+        """What of its budget is left at points [point, name] for those of some columns that are shares: given shares
+        are not there for them. None where nothing is given."""
         given = given_shares(names, grid.columns)
         if not any(given):
             return None
@@ -252,26 +252,9 @@ class Columns:
             left[:, group] = np.maximum(1.0 - values, NOTHING_LEFT)[:, None]
         return left[number]
 
-    def spread(self, grid: Grid, points: np.ndarray, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
-        """Values of searched columns [point, name] of designs, whose shares are parts of what is left."""
-        left = self.left(grid, points, names)
-        return x if left is None else x * left
-
-    def of_designs(
-        self,
-        grid: Grid,
-        points: np.ndarray,
-        names: tuple[str, ...],
-        x: np.ndarray,
-        wanted: Sequence[str],
-        late: Late | None = None,
-    ) -> dict[str, np.ndarray]:
-        """Columns of points, each with a design."""
-        return self.at_trials(grid, points, names, self.spread(grid, points, names, x), wanted, late)
-
-    def own_designs(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
-        """Designs [point, name] that points have without a search."""
-        values, left = self.without_search(grid, names, points), self.left(grid, points, names)
+    def own_trials(self, grid: Grid, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
+        """Trials [point, name] with the values that points have without a search."""
+        values, left = self.without_search(grid, names, points), self._left(grid, points, names)
         return values if left is None else values / left
 
     def trials(self, grid: Grid, names: tuple[str, ...], x: np.ndarray) -> Trials:
@@ -291,9 +274,11 @@ class Columns:
         wanted: Sequence[str],
         late: Late | None = None,
     ) -> dict[str, np.ndarray]:
-        """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns;
-        those that are late are NaN where they do not matter."""
-        trials = self.trials(grid, names, x)
+        """Columns of points, numbered within the box, each with a trial: values `x` [point, name] of some columns,
+        shares as parts of what is left beside those that are given. Columns that are late are NaN where they do not
+        matter."""
+        left = self._left(grid, points, names)
+        trials = self.trials(grid, names, x if left is None else x * left)
         columns = {name: np.empty(len(points)) for name in wanted}
         for rows, evaluation in self._evaluations(grid, points, trials, tuple(wanted)):
             for name, values in evaluate_again(evaluation, wanted, late).items():

@@ -269,8 +269,8 @@ def _design_search(columns: Columns, wanted: Wanted, grid: Grid) -> DesignSearch
         study.constraints,
         wanted.searched_columns,
         grid,
-        partial(columns.of_designs, grid),
-        partial(columns.own_designs, grid),
+        partial(columns.at_trials, grid),
+        partial(columns.own_trials, grid),
         np.zeros(len(wanted.reasons), np.int64),
     )
 

@@ -157,7 +157,7 @@ def _of_own_process(draft: BoxDraft, stock: Stock) -> Iterator[tuple[str, str]]:
         own = node_of(stock.library, ITSELF, str(template))
         itself = all(_entry(stock, "technology", str(each)).name == ITSELF for each in technology)
         if itself and own is not None and own != _entry(stock, "node", str(node)).name:
-            of = f"technology {ITSELF} of" if named else "no technology is named, and"
+            of = f"technology {ITSELF} of" if named else "no technology is named that leads to another, and"
             yield "technology" if named else "node", f"{of} template {template} goes with node {own}, found {node}"
             return
 

@@ -284,7 +284,7 @@ def _unoptimized(
         if DRAW in {name for axis in box.axes if axis.searched for name in axis.columns}:
             problems.append(written.get("search", node).problem("the best draw is luck: sweep draws"))
         if optimize is not None and not optimize.columns(named):
-            given = "all that a search may choose is given, or left out of shares"
+            given = "all that a search may choose is given, or left out of shares: free a share or add a range"
             why = given if "template" in named else "it needs an axis template"
             problems.append(node.problem(f"box {number} leaves no column to optimize; {why}"))
         found_alone = _is_balanced(box) and optimize is not None and {*(optimize.shares or ())} & UNREAD_SHARES

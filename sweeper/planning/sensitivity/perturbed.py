@@ -128,13 +128,14 @@ class Combination:
         late: Late | None = None,
     ) -> dict[str, np.ndarray]:
         """Columns of points, each with a design."""
-        own = self.points[points % len(self.points)]
-        trials = np.hstack([self.columns.spread(self.grid, own, names, x), self.values_at(points)])
-        return self.columns.at_trials(self.grid, own, (*names, *self.names), trials, wanted, late)
+        trials = np.hstack([x, self.values_at(points)])
+        return self.columns.at_trials(
+            self.grid, self.points[points % len(self.points)], (*names, *self.names), trials, wanted, late
+        )
 
     def home(self, names: tuple[str, ...], points: np.ndarray) -> np.ndarray:
         """Designs that points have without a search."""
-        return self.columns.own_designs(self.grid, names, self.points[points % len(self.points)])
+        return self.columns.own_trials(self.grid, names, self.points[points % len(self.points)])
 
     def of(self, scenario: int) -> np.ndarray:
         """Points of a scenario."""
