@@ -28,6 +28,7 @@ NEGATIVE_BINOMIAL, POISSON, MURPHY, SEEDS, BOSE_EINSTEIN = range(len(YIELD_MODEL
 
 NEGLIGIBLE = 1e-17
 """Terms below this, of a sum of at most 1, are left out."""
+LOG_NEGLIGIBLE = math.log(NEGLIGIBLE)
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 """Gauss-Legendre rule on -1 to 1."""
@@ -51,28 +52,32 @@ def die_yield(model: float, faults: float, clustering: float, critical_levels: f
 
 
 @compiled
-def _excess(faults: float, units: float, spares: float, log_ways: float) -> float:
-    """Probability that more than `spares` of `units` blocks are bad, each with `faults` on average, independently.
+def _excess(faults: float, units: float, spares: float, log_ways: float, log_weight: float) -> float:
+    """Probability that more than `spares` of `units` blocks are bad, each with `faults` on average, independently;
+    times a weight.
 
     `log_ways` is the logarithm of the number of ways to choose spares + 1 blocks. Of the two tails of the binomial
     distribution the one that falls off from here is summed.
     """
-    good, bad = math.exp(-faults), -math.expm1(-faults)
-    term = math.exp(log_ways + (spares + 1) * math.log(bad) - (units - spares - 1) * faults)
-    if units * bad < spares + 1:
-        odds, number, total = bad / good, spares + 1, 0.0
-        while term > NEGLIGIBLE * total:
+    good = math.exp(-faults)
+    bad = 1.0 - good  # what this loses of few faults is of a probability that is as small
+    number = spares + 1
+    term = math.exp(log_weight + log_ways + number * math.log(bad) - (units - number) * faults)
+    total = 0.0
+    if units * bad < number:
+        odds = bad / good
+        while term > NEGLIGIBLE:
             total += term
             term *= (units - number) / (number + 1) * odds
             number += 1
         return total
-    odds, number, total = good / bad, spares + 1, 0.0
+    odds = good / bad
     term *= number / (units - number + 1) * odds
     while term > NEGLIGIBLE:
         total += term
         number -= 1
         term *= number / (units - number + 1) * odds
-    return 1 - total
+    return math.exp(log_weight) - total
 
 
 @compiled
@@ -85,10 +90,10 @@ def _stirling_rest(shape: float) -> float:
 
 
 @compiled
-def _beyond_linear(t: float) -> float:
+def _beyond_linear(t: float, exp_t: float) -> float:
     """exp(t) - 1 - t; a series near 0, where the difference would cancel."""
     if abs(t) > 0.05:
-        return math.expm1(t) - t
+        return exp_t - 1 - t
     return t * t / 2 * (1 + t / 3 * (1 + t / 4 * (1 + t / 5 * (1 + t / 6 * (1 + t / 7)))))
 
 
@@ -106,18 +111,18 @@ def _gamma_excess(shape: float, faults: float, units: float, spares: float, log_
     sharpness = shape + units * (1 - threshold) * rate * rate / threshold
     step = 1 / math.sqrt(12 + 1.6 * sharpness + rate * rate)
     log_top = 0.5 * math.log(shape / (2 * math.pi)) - _stirling_rest(shape)
+    total, up = 0.0, math.exp(step)
     # To the right of 0, its mode, the density falls off; to the left the density and the tail do.
-    total, t, weight = 0.0, 0.0, 1.0
-    while weight > NEGLIGIBLE:
-        weight = math.exp(log_top - shape * _beyond_linear(t))
-        total += weight * _excess(faults * math.exp(t), units, spares, log_ways)
-        t += step
-    t, term = -step, 1.0
+    t, g, log_weight = 0.0, 1.0, log_top
+    while log_weight > LOG_NEGLIGIBLE:
+        total += _excess(faults * g, units, spares, log_ways, log_weight)
+        t, g = t + step, g * up
+        log_weight = log_top - shape * _beyond_linear(t, g)
+    t, g, term = -step, 1 / up, 1.0
     while term > NEGLIGIBLE:
-        weight = math.exp(log_top - shape * _beyond_linear(t))
-        term = weight * _excess(faults * math.exp(t), units, spares, log_ways)
+        term = _excess(faults * g, units, spares, log_ways, log_top - shape * _beyond_linear(t, g))
         total += term
-        t -= step
+        t, g = t - step, g / up
     return total * step
 
 
@@ -135,8 +140,8 @@ def _triangle_excess(rest: float, faults: float, units: float, spares: float, lo
         for node in range(len(NODES)):
             g = (high + low + (high - low) * NODES[node]) / 2
             density = WEIGHTS[node] * (high - low) / 2 * min(g, 2 - g)
-            total += density * math.exp(-rest * g) * _excess(faults * g, units, spares, log_ways)
-        left = low * low / 2 * _excess(faults * low, units, spares, log_ways)
+            total += density * _excess(faults * g, units, spares, log_ways, -rest * g)
+        left = low * low / 2 * _excess(faults * low, units, spares, log_ways, 0.0)
         panel += 1
     return total
 
@@ -166,7 +171,7 @@ def harvested_yield(
     if model == MURPHY:
         lost = _triangle_excess(faults_rest, faults_unit, units, spares, log_ways)
     elif model == POISSON or (model == NEGATIVE_BINOMIAL and math.isinf(clustering)):
-        lost = rest * _excess(faults_unit, units, spares, log_ways)
+        lost = rest * _excess(faults_unit, units, spares, log_ways, 0.0)
     else:
         # Among dies whose rest is good the rate has a gamma distribution again, of the same shape and a lower mean.
         shape, scale = clustering, 1 / clustering

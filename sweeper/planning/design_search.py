@@ -1,9 +1,9 @@
 """The best designs of one combination of the swept axes: continuous columns and searched axes together.
 
 First every combination of the searched axes meets the starting designs, and descends from those that suit it best; the
-worst combinations stop (`engine.search.racing`). Those that are left evolve, and the last few are searched from all
-starts (`engine.search.portfolio`). Then those next to the best one evolve anew; one that is better is searched too. The
-best of all is searched once more, from other random designs.
+worst combinations stop (`engine.search.racing`). Those that are left evolve, and of the last few those that are near
+the best are searched from all starts (`engine.search.portfolio`). Then those next to the best one evolve anew; one that
+is better is searched too. The best of all is searched once more, from other random designs.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -58,6 +58,9 @@ MOST_STARTS = 200_000
 """Starts of all combinations together; where there are more combinations, each has fewer random designs."""
 RACE = 2**31
 """Where the random designs of combinations come from: no step of a descent draws the same."""
+HOPE = 0.01
+"""By what share a combination that is left may be worse than the best of those searched, to be searched: ten times of
+what searches gained at most over what the race had reached, on `joint_search` under three price caps."""
 ROUNDS = 6
 """How often another combination of the searched axes may follow a better one."""
 RIVALS = 64
@@ -235,6 +238,8 @@ class DesignSearch:
         best: tuple[int, SearchResult] | None = None
         for _ in range(ROUNDS):
             for point, designs in waiting:
+                if best is not None and not self._hopeful(point, designs, weights, best[1]):
+                    continue
                 result = self._from(point, np.vstack([designs, starts]), weights, self.optimize.seed)
                 searched.add(point)
                 if best is None or result.score.min() < best[1].score.min():
@@ -251,6 +256,11 @@ class DesignSearch:
         step, converged = float(result.last_improved[result.best]), float(result.converged.mean())
         facts = (float(self.tried.sum() - before), step, converged, result.gap)
         return Optimum(point, result.x[result.best], result, dict(zip(SEARCH_FACTS, facts, strict=True)))
+
+    def _hopeful(self, point: int, designs: np.ndarray, weights: Sequence[float], best: SearchResult) -> bool:
+        """Whether a point, of which designs are known, may yet become better than the best."""
+        reached = self.scores(np.full(len(designs), point), designs, weights).min()
+        return bool(reached < (1.0 + HOPE) * best.score.min() or best.score.min() >= np.exp(UNFIT))
 
     def _rivals(
         self, points: np.ndarray, point: int, result: SearchResult, weights: Sequence[float], searched: Collection[int]
