@@ -109,7 +109,15 @@ class Worth:
 
 
 def worth_of(replica: Replica, admission: Admission, asked: Arrivals, tiers: Sequence[Tier]) -> Worth:
-    """Tiers from which a token comes as soon as it passes anew in a full pass are worth reading."""
+    """Tiers from which a token comes as soon as it passes anew in a full pass are worth reading. Raises UsageFault for
+    one that holds no block."""
+    block_B = replica.token_B * asked.blocks.size
+    for tier in tiers:
+        if tier.capacity_B < block_B:
+            raise UsageFault(
+                f"{tier.name} holds {tier.capacity_B:.4g} B a chip, and a block of {asked.blocks.size} tokens takes "
+                f"{block_B:.4g} B: nothing goes there"
+            )
     anew_s = passing_s(replica.timing, admission, asked) if tiers else 0.0
     read = [tier for tier in tiers if replica.token_B / tier.bandwidth_Bps <= anew_s]
     return Worth(read, {tier.name: replica.token_B / anew_s for tier in tiers if tier not in read})

@@ -15,6 +15,7 @@ import numpy as np
 from sweeper.engine.program import UnknownColumn
 from sweeper.engine.space import Axis, Box, Points
 from sweeper.errors import UsageFault
+from sweeper.kernels.codes import REASON, REASONS
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, at
 from sweeper.planning.plan import Plan
@@ -40,8 +41,10 @@ PREFILL, FIRST, ROUND, DRAFT = "prefill_s", "time_to_first_token_s", "round_time
 CACHE, HEADROOM, WORKING, READING = "cache_memory_B", "memory_headroom_B", "working_B", "pass_reading_s"
 PASSED = "tokens_per_sample"
 LINKS = ("outer_link_bandwidth_Bps", "link_bandwidth_Bps")
-TOLD = (PREFILL, FIRST, ROUND, DRAFT, CACHE, HEADROOM, WORKING, READING, PASSED, *LINKS)
-"""Columns that are asked."""
+TIMES = (PREFILL, FIRST, ROUND, DRAFT, READING)
+TOLD = (*TIMES, CACHE, HEADROOM, WORKING, PASSED, *LINKS)
+"""Columns of which a server is made."""
+WHY = "infeasible_reason"
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,9 @@ def _at_each(tokens: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.n
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
     """The server of a point of a study of inference, for requests of about these lengths.
 
-    Raises UsageFault for a point that serves nothing, whose stages form a pipeline, that says what share of prompts is
-    cached, or whose weights do not fit.
+    Raises UsageFault for a point that serves nothing, that cannot run, whose stages form a pipeline, that says what
+    share of prompts is cached, or whose weights do not fit. Its own `batch_size` and `microbatch` do not count: how
+    many requests run together is told by the load.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -163,6 +167,7 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
         )
     replicas = int(float(constants["data_parallel"]))
     told = _told(plan, coordinates(plan, point_id), asked(prompt, output, replicas))
+    assert_runs(told, f"point {point_id} of {plan.name}")
     drafts = drafts_of(constants)
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])), drafts)
     if float(constants["cached_share"]) > 0.0:
@@ -175,6 +180,16 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
             f"point {point_id} of {plan.name} does not hold its weights: it lacks {-told[HEADROOM][0]:.4g} B a chip"
         )
     return replica
+
+
+def assert_runs(told: Mapping[str, np.ndarray], point: str) -> None:
+    """Raises UsageFault for a point that cannot run one request of next to no tokens, or has no time for its passes."""
+    why = int(told[WHY][0])
+    if why not in (REASON.feasible, REASON.memory_capacity):  # what memory is for, the load tells
+        raise UsageFault(f"{point} cannot run: {REASONS[why]}")
+    unknown = [name for name in TIMES if not np.isfinite(told[name]).all()]
+    if unknown:
+        raise UsageFault(f"{point} has no {unknown[0]} for some of the passes of a server")
 
 
 def assert_serves(plan: Plan, point_id: int) -> None:
@@ -255,6 +270,6 @@ def _told(plan: Plan, point: Mapping[str, Any], rows: list[tuple[float, ...]]) -
     )
     of_requests = Plan(replace(plan.study, boxes=(Box(axes),)))
     try:
-        return of_requests.points(range(len(rows)), TOLD)
+        return of_requests.points(range(len(rows)), (*TOLD, WHY))
     except UnknownColumn as error:
         raise UsageFault(f"{plan.name} has no server of requests: {error}") from None

@@ -20,8 +20,9 @@ HOUR_S = 3600.0
 class FleetPlan:
     """The fewest servers of a point: how many at most, their chips, chips that are paid on average, and those that
     would do if all were there all the time, what they cost in all (None without prices), the share of good requests,
-    how many fit into no cache, 90 % quantiles of seconds, and whose measurements stand behind them. Where no number of
-    servers will do, `why`, and nothing else."""
+    how many fit into no cache, 90 % quantiles of seconds, those of them that the host adds to the first token (None
+    where that is not known, and 0), and whose measurements stand behind them. Where no number of servers will do,
+    `why`, and nothing else."""
 
     point: int
     servers: int | None = None
@@ -33,6 +34,7 @@ class FleetPlan:
     refused: int | None = None
     ttft_p90_s: float | None = None
     tpot_p90_s: float | None = None
+    host_s: float | None = None
     standing: str | None = None
     why: str = ""
 
@@ -69,6 +71,7 @@ def plan_of_fleet(
         refused=fleet.refused,
         ttft_p90_s=fleet.ttft_p90_s,
         tpot_p90_s=fleet.tpot_p90_s,
+        host_s=replica.host_s if replica.host_s > 0.0 else None,
         standing=standing_of(plan, point),
     )
 

@@ -1,24 +1,15 @@
 """Requests that arrive at a server: how many, when, how long, and how they begin. The same seed gives the same."""
 
-import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from sweeper.errors import UsageFault
 from sweeper.serving.prefixes import Blocks
 
-TRACE = ("arrival_s", "prompt_tokens", "output_tokens")
-"""Columns of a trace."""
-HASHED = ("timestamp", "input_length", "output_length", "hash_ids")
-"""Keys of a line of a trace with blocks: milliseconds, tokens, and numbers of blocks of `HASHED_TOKENS`, the last of
-which may be cut short (Qin et al., "Mooncake", FAST 2025)."""
-HASHED_TOKENS = 512
-MOST_TOKENS = 10_000_000
-"""Tokens of a prompt or an answer beyond which a trace says nonsense."""
+MOST_S = 1e8
+"""Seconds from the first request to the last beyond which those of a token are lost in rounding."""
 BLOCK, MOST_BLOCKS = 16, 50_000_000
 """Tokens of a block of drawn requests (as in vLLM), and blocks beyond which a trace is too long."""
 
@@ -94,6 +85,8 @@ def drawn(traffic: Traffic) -> Arrivals:
         gaps = random.gamma(shape, 1.0 / shape, count)
     gaps[0] = 0.0
     arrival_s = np.zeros(count) if traffic.clients else _swung(np.cumsum(gaps) / traffic.rate, traffic)
+    if arrival_s[-1] > MOST_S:
+        raise UsageFault(f"requests come for {arrival_s[-1]:g} s; have them come for at most {MOST_S:g}")
     if not traffic.common:
         return Arrivals(arrival_s, prompts, outputs, Blocks.none(count))
     if prompts.sum() > MOST_BLOCKS * BLOCK:
@@ -126,61 +119,3 @@ def dealt(requests: Arrivals, replicas: int) -> Arrivals:
     if len(requests.arrival_s) < replicas:
         raise UsageFault(f"{len(requests.arrival_s)} requests for {replicas} replicas: say at least one for each")
     return requests.taken(np.arange(0, len(requests.arrival_s), replicas))
-
-
-def read_trace(file: Path) -> Arrivals:
-    """Requests of a CSV file with the columns `TRACE`, or of a file of JSON lines with the keys `HASHED`. Raises
-    UsageFault for what is no such file."""
-    if file.suffix == ".jsonl":
-        return _read_hashed(file)
-    try:
-        written = pl.read_csv(file, columns=list(TRACE), infer_schema=False)
-        table = written.select(pl.all().str.strip_chars().str.strip_prefix("+").cast(pl.Float64))
-        table = table.sort("arrival_s", maintain_order=True)
-        lengths, arrivals = table.select(TRACE[1:]).to_numpy(), table["arrival_s"].to_numpy()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UsageFault(f"{file} is no trace with the columns {', '.join(TRACE)}: {first}") from None
-    return _checked(file, arrivals, lengths, Blocks.none(len(arrivals)))
-
-
-def _checked(file: Path, arrivals: np.ndarray, lengths: np.ndarray, blocks: Blocks) -> Arrivals:
-    """What a file says, if that can be."""
-    if not len(arrivals) or not np.isfinite(arrivals).all():
-        raise UsageFault(f"{file}: a trace has requests, at finite times")
-    if not (np.isfinite(lengths).all() and (lengths >= 1.0).all() and (lengths == np.rint(lengths)).all()):
-        raise UsageFault(f"{file}: requests of a trace have whole numbers of tokens, at least one")
-    if lengths.max() > MOST_TOKENS:
-        raise UsageFault(f"{file}: {lengths.max():g} tokens are too many; have at most {MOST_TOKENS:,}")
-    prompts, outputs = (np.ascontiguousarray(column) for column in lengths.astype(np.int64).T)
-    return Arrivals(arrivals - arrivals[0], prompts, outputs, blocks)
-
-
-def _read_hashed(file: Path) -> Arrivals:
-    """Requests of a file of JSON lines."""
-    rows: list[tuple[float, float, float, list[int]]] = []
-    try:
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            if line.strip():
-                rows.append(_hashed(json.loads(line), f"{file}:{number}"))
-    except (OSError, ValueError, OverflowError) as error:
-        raise UsageFault(f"{file} is no trace of JSON lines with {', '.join(HASHED)}: {error}") from None
-    rows.sort(key=lambda row: row[0])
-    numbers = np.array([row[:3] for row in rows], np.float64).reshape(-1, 3)
-    return _checked(file, numbers[:, 0] / 1e3, numbers[:, 1:], Blocks.of(HASHED_TOKENS, [row[3] for row in rows]))
-
-
-def _hashed(line: Any, where: str) -> tuple[float, float, float, list[int]]:
-    """Time, lengths and whole blocks of a request."""
-    if not isinstance(line, dict) or not set(HASHED) <= line.keys():
-        raise UsageFault(f"{where}: a request has {', '.join(HASHED)}")
-    when, prompt, output, named = (line[name] for name in HASHED)
-    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in (when, prompt, output)):
-        raise UsageFault(f"{where}: {', '.join(HASHED[:3])} are numbers")
-    if not isinstance(named, list) or not all(type(number) is int for number in named):
-        raise UsageFault(f"{where}: {HASHED[3]} are whole numbers of blocks")
-    if len(named) > -(-max(prompt, 0) // HASHED_TOKENS):
-        raise UsageFault(f"{where}: {len(named)} {HASHED[3]} of a prompt of {prompt:g} tokens, {HASHED_TOKENS} a block")
-    if len(set(named)) < len(named):
-        raise UsageFault(f"{where}: a block is named twice, though each stands for all tokens up to its end")
-    return float(when), float(prompt), float(output), named[: int(max(prompt, 0) // HASHED_TOKENS)]

@@ -18,8 +18,9 @@ from sweeper.kernels.serving.load import attended_s, pass_s
 from sweeper.planning.plan import Plan
 from sweeper.serving.apart import Part, apart_under_load, moving_of
 from sweeper.serving.load import Admission, Load, under_load
-from sweeper.serving.passes import Replica, budget_of, lengths_of, replica_of
-from sweeper.serving.traffic import Traffic, drawn, read_trace
+from sweeper.serving.passes import TIMES, WHY, Replica, assert_runs, budget_of, lengths_of, replica_of
+from sweeper.serving.traces import read_trace
+from sweeper.serving.traffic import Traffic, drawn
 
 AXES: dict[str, Any] = {
     "workload": "llama3_8b",
@@ -216,6 +217,9 @@ def test_models_with_states_deliver_what_the_closed_form_says(workload: str) -> 
     [
         ({"task": "training", "batch_size": 8, "requests": [1]}, "serves nothing"),
         ({"tensor_parallel": 4, "pipeline_parallel": 2}, "is a pipeline"),
+        ({"tensor_parallel": 4}, "point 0 of served cannot run: parallelism_mismatch"),
+        ({"data_parallel": 8}, "cannot run: parallelism_mismatch"),
+        ({"compute_format": "nvfp4"}, "cannot run: format_unsupported"),
         ({"cached_share": 0.5}, "has a cached_share, which a simulation finds"),
         ({"workload": "llama3_1_405b", "chips": 1, "dim_x": 1, "tensor_parallel": 1}, "does not hold its weights"),
     ],
@@ -226,6 +230,21 @@ def test_what_is_no_server_is_refused(changes: dict[str, Any], message: str) -> 
         axes = {name: value for name, value in axes.items() if name not in ("requests", "output_length")}
     with pytest.raises(UsageFault, match=message):
         replica_of(sweeper.plan({"study": "served", "axes": axes}), 0, 1024, 128)
+
+
+def test_a_server_asks_what_its_models_leave_unknown() -> None:
+    told = {name: np.ones(3) for name in TIMES} | {WHY: np.zeros(3)}
+    assert_runs(told, "point 0")
+    with pytest.raises(UsageFault, match="point 0 has no round_time_s for some of the passes"):
+        assert_runs(told | {"round_time_s": np.array([1.0, np.nan, 1.0])}, "point 0")
+
+
+def test_requests_have_whole_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "served.yaml"
+    path.write_text(json.dumps({"study": "served", "axes": AXES | {"output_length": 2.5}}))
+    result = call("serve", path, 0, "--rate", 1)
+    assert result.exit_code == 2 and "no request has 2.5 tokens: say --output, a whole number" in result.stderr
+    assert call("serve", path, 0, "--rate", 1, "--requests", 10, "--output", 3).exit_code == 0
 
 
 def call(*words: object) -> Result:
@@ -258,15 +277,13 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
     late = read_trace(trace)
     assert late.arrival_s[-3:].tolist() == [0.5, 9.0, 10.0] and late.prompts[-3] == 200
-    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,true,10\n")
-    with pytest.raises(UsageFault, match="is no trace"):
-        read_trace(trace)
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n1,9000000,10\n")
     told = json.loads(call("serve", study, 0, "--trace", trace, "--ttft", 1000, "--json").stdout)
     assert (told["refused"], told["good"]) == (1, 0.5)
     even = call("serve", study, 1, "--rate", 5, "--requests", 30, "--variation", 1e-200)
     assert even.exit_code == 2 and "a variation of 1e-200 is none: say 0, or at least 0.001" in even.stderr
     assert lengths_of(sweeper.plan(study), 0) == (1024.0, 128.0)
+    assert told["host_s"] is None
 
 
 @pytest.mark.parametrize(
@@ -285,6 +302,12 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
         (("--clients", 2, "--decode-servers", 2), "nothing reads --decode-servers without --prefill: leave it out"),
         (("--clients", 2, "--prefill", 0, "--reserved", 0), "nothing reads --reserved beside --prefill: leave it out"),
         (("--clients", 2, "--prefill", 9), "9"),
+        (("--clients", 2, "--seed", 3), "nothing reads --seed of requests that are all alike, and come evenly"),
+        (("--rate", 1, "--variation", 0, "--seed", 3), "nothing reads --seed of requests that are all alike"),
+        (("--rate", 1, "--output", 1, "--reserved", 0.5), "nothing reads --reserved of requests of one token"),
+        (("--rate", 1, "--output", 1, "--prefill", 0), "requests of one token need no servers for generated ones"),
+        (("--rate", 1e-9), "requests come for"),
+        (("--rate", 1, "--common", 16, "--tier", "host=1B@1GB/s"), "host holds 1 B a chip, and a block of 16 tokens"),
         (("--clients", 9, "--requests", 8), "9 clients have 8 requests: say at least one for each (--requests)"),
         (("--rate", 1, "--common", 1025), "prompts have at most 1024 tokens, and cannot begin with 1025 (--common)"),
         (("--rate", 1, "--output", 1, "--tpot", 1), "nothing reads --tpot of requests of one token: leave it out"),
@@ -320,15 +343,39 @@ def test_a_trace_of_blocks_is_read_and_found_again(study: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("header", "row", "message"),
+    [
+        ("arrival_s,prompt_tokens,output_tokens", "0,true,10", "trace.csv:2: prompt_tokens is 'true', and no number"),
+        ("arrival_s,prompt_tokens,output_tokens", "nan,1,10", "trace.csv:2: arrival_s is 'nan', and no number"),
+        ("arrival_s,prompt_tokens,output_tokens", "0,300.5,10", "trace.csv:2: 300.5 tokens; requests have whole"),
+        ("arrival_s,prompt_tokens,output_tokens", "0,300", "trace.csv:2: 2 values for 3 columns"),
+        ("arrival_s,prompt_tokens,output_token", "0,1,1", "trace.csv:1: unknown column 'output_token', did you mean"),
+        ("arrival_s,prompt_tokens,output_tokens,priority", "0,1,1,3", "trace.csv:1: unknown column 'priority'"),
+        ("arrival_s,prompt_tokens,output_tokens,prompt_tokens", "0,1,1,9", "trace.csv:1: prompt_tokens is given twice"),
+        ("arrival_s,prompt_tokens", "0,1", "trace.csv:1: a request has arrival_s, prompt_tokens, output_tokens"),
+        ("arrival_s,prompt_tokens,output_tokens", "", "a trace has requests"),
+        ("arrival_s,prompt_tokens,output_tokens", "0,1,1\n1e16,1,1", "trace.csv:3: 1e+16 s after the first"),
+    ],
+)
+def test_a_trace_that_says_what_nothing_reads_is_refused(tmp_path: Path, header: str, row: str, message: str) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text(f"{header}\n{row}\n")
+    with pytest.raises(UsageFault) as refused:
+        read_trace(trace)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"timestamp": "now"}, "are numbers"),
+        ({"timestamp": "now"}, "timestamp is 'now', and no number"),
+        ({"priorty": 3}, "trace.jsonl:1: unknown key 'priorty'"),
         ({"hash_ids": [1, "2"]}, "whole numbers of blocks"),
         ({"hash_ids": [1, 1]}, "a block is named twice"),
         ({"input_length": 0.5, "hash_ids": [1]}, "whole numbers of tokens, at least one"),
         ({"hash_ids": [1, 2, 3, 4]}, "4 hash_ids of a prompt of 1100 tokens, 512 a block"),
         ({"input_length": 1e30}, "1e+30 tokens are too many"),
-        ({"timestamp": 10**400}, "is no trace of JSON lines"),
+        ({"timestamp": 10**400}, "and no number"),
     ],
 )
 def test_a_trace_of_blocks_that_cannot_be_is_refused(
@@ -338,6 +385,23 @@ def test_a_trace_of_blocks_that_cannot_be_is_refused(
     trace.write_text(json.dumps(LINE | line))
     result = call("serve", study, 0, "--trace", trace)
     assert result.exit_code == 2 and message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([LINE, LINE | {"hash_ids": [5, 2]}], "trace.jsonl:2: block 2 follows block 5 here, and block 1 further up"),
+        ([LINE, LINE | {"hash_ids": [2]}], "trace.jsonl:2: block 2 follows no block here, and block 1 further up"),
+    ],
+)
+def test_a_block_has_one_beginning(tmp_path: Path, lines: list[dict[str, Any]], message: str) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(UsageFault, match=message):
+        read_trace(trace)
+    trace.write_text(json.dumps(LINE)[:-1] + ', "input_length": 2048}')
+    with pytest.raises(UsageFault, match=r"trace.jsonl:1: input_length is given twice"):
+        read_trace(trace)
 
 
 def test_prompts_that_begin_alike_answer_sooner_and_slower_tiers_hold_more(study: Path) -> None:

@@ -65,7 +65,8 @@ def capacity_command(
     from sweeper.serving.load import Admission
     from sweeper.serving.passes import budget_of
     from sweeper.serving.plans import in_order, plan_of_fleet, reasons, text_of_plans
-    from sweeper.serving.traffic import drawn, expected, read_trace
+    from sweeper.serving.traces import read_trace
+    from sweeper.serving.traffic import drawn, expected
 
     if [rate, trace].count(None) != 1:
         raise UsageFault("how do requests arrive? give one of --rate and --trace")

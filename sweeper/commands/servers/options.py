@@ -168,18 +168,25 @@ def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+def is_given(name: str) -> bool:
+    """Whether a user has given an option."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def assert_read(how: str, beside: dict[str, str]) -> None:
     """Raises UsageFault for an option that was given, and means nothing for requests that arrive in a way, or `beside`
     what it says."""
     context = click.get_current_context()
     unread = {**dict.fromkeys(UNREAD[how], f"beside --{how}"), **beside}
     given = context.params
+    if not (given["spread"] or given["common"] or (how == "rate" and given["variation"])):
+        unread.setdefault("seed", "of requests that are all alike, and come evenly")
     if given["common"] is None:
         unread.setdefault("texts", "without --common")
     if not given["swing"]:
         unread.setdefault("period", "without --swing")
     for name, words in unread.items():
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if is_given(name):
             option = name.removesuffix("s") if name == "tiers" else name.replace("_", "-")
             raise UsageFault(f"nothing reads --{option} {words}: leave it out")
 
@@ -202,6 +209,8 @@ def traffic_of(
         for place, name in enumerate(("prompt", "output")):
             if not options[name] and len({each[place] for each in own}) > 1:
                 raise UsageFault(f"requests of these points are not as long: say --{name}")
+            if lengths[place] != round(lengths[place]):
+                raise UsageFault(f"no request has {lengths[place]:g} tokens: say --{name}, a whole number")
     if not lengths[0]:
         raise UsageFault("how long are prompts? say --prompt, or sequence_length in the study")
     clients, common = options["clients"] or 0, options["common"] or 0
@@ -211,8 +220,9 @@ def traffic_of(
         raise UsageFault(f"{common} tokens in common are no block of {BLOCK}: nothing reads --common, leave it out")
     if common > lengths[0]:
         raise UsageFault(f"prompts have at most {lengths[0]:g} tokens, and cannot begin with {common} (--common)")
-    if lengths[1] <= 1.0 and options["tpot"] is not None:
-        raise UsageFault("nothing reads --tpot of requests of one token: leave it out")
+    for name in ("tpot", "reserved") if lengths[1] <= 1.0 else ():
+        if is_given(name):
+            raise UsageFault(f"nothing reads --{name} of requests of one token: leave it out")
     rate, period_s = options["rate"] or 0.0, options["period"]
     if options["swing"]:
         lasts_s = options.get("seconds") or requests / rate

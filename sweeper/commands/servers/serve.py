@@ -71,7 +71,8 @@ def serve_command(
     from sweeper.serving.apart import Part, apart_under_load
     from sweeper.serving.load import Admission, text, under_load
     from sweeper.serving.passes import assert_same_caches, budget_of, replica_of, standing_of
-    from sweeper.serving.traffic import dealt, drawn, read_trace
+    from sweeper.serving.traces import read_trace
+    from sweeper.serving.traffic import dealt, drawn
 
     if [clients, rate, trace].count(None) != 2:
         raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
@@ -97,14 +98,17 @@ def serve_command(
         one = asked.of_one(replica.replicas)
         requests = drawn(one) if clients else dealt(found or drawn(asked), replica.replicas)
         load = under_load(replica, requests, one.clients, admission, limits, rest["tiers"])
-        standing, without_host = standing_of(plan, point_id), replica.host_s <= 0.0
+        standing, host_s = standing_of(plan, point_id), replica.host_s
     else:
+        if asked.output <= 1.0:
+            raise UsageFault("requests of one token need no servers for generated ones: leave --prefill out")
         assert_same_caches(plan_with(study, given, prefill), prefill, point_id)
         first = replica_of(plan, prefill, asked.prompt, asked.output)
         before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
         load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits, rest["tiers"])
         both = dict.fromkeys(standing_of(plan, each) for each in (prefill, point_id))
-        standing, without_host = " and ".join(both), first.host_s <= 0.0
-    host = ", and without the host's own time" if without_host else ""
-    echo({**asdict(load), "standing": standing}, lambda: f"{text(load, limits)}\n{standing}{host}")
+        standing, host_s = " and ".join(both), first.host_s
+    known_s = host_s if host_s > 0.0 else None
+    host = "" if known_s else ", and without the host's own time"
+    echo({**asdict(load), "host_s": known_s, "standing": standing}, lambda: f"{text(load, limits)}\n{standing}{host}")
