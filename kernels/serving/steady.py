@@ -17,10 +17,10 @@ FULL = 1.0 - 1e-9
 """Share of the budget of tokens up to which prompts have a steady state."""
 MANY, UNLIKELY = 700.0, 1e-20
 """Prompts of a pass beyond which their number is their mean (exp(-745) is 0), and a share of passes that is none."""
-ROOMY, BUSY, MEETING, WHOLE, LONG = 0.75, 0.35, 0.05, 0.8, 0.1
-"""Shares beyond which requests that come by chance together are no small matter: of the tokens that a pass has room
-for, of its time that prompts take, of its budget, of that by one prompt, and of its time that reading takes of those
-tokens that were generated, of which short and long answers have not as many."""
+CROWDED, MEETING, WHOLE, LONG = 0.3, 0.05, 0.8, 0.1
+"""Shares beyond which requests that come by chance together are no small matter: of the time of a pass that grows with
+them (their prompts, their generated tokens, reading their caches), of its budget, of that by one prompt, and of its
+time that reading takes of those tokens that were generated, of which short and long answers have not as many."""
 INDEPENDENT = 8.0
 """Requests in flight from which on those that follow each other and those that come by themselves are alike."""
 SEVERAL, RARE = 4.0, 1e-8
@@ -183,9 +183,10 @@ def steady_at(work: Work, demand: Demand, taken: float) -> Steady:
     late_s = least_s + quantile_of_gamma(first_s - least_s, variance)
     generated = 0.5 * demand.made * (demand.output - 1.0)
     own_tokens = generated / (prompt + generated)  # of those in a cache
+    reading_s = generating / requests * work.reading_s
+    crowded_s = each_s * taken + work.token_s * generating * demand.verified + reading_s
     simple = (
-        work.token_s * generating * demand.verified < ROOMY * work.flat_s
-        and prompt_share < BUSY
+        crowded_s < CROWDED * usual.mean_s
         and budget_share < MEETING
         and prompt < WHOLE * room
         and work.reading_s * own_tokens < LONG * usual.mean_s

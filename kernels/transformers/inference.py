@@ -192,6 +192,12 @@ def inference_iteration(request_time_s: float) -> float:
     return request_time_s
 
 
+@compiled
+def slope(x: float, y: float, other_x: float, other_y: float) -> float:
+    """Of the line through two points; 0 of those above each other."""
+    return (other_y - y) / (other_x - x) if other_x != x else 0.0
+
+
 @equation(
     Output("pass_fixed_s", "s", "part of a pass that prompts do not prolong: host, drafting, other microbatches"),
     Output("pass_flat_s", "s", "generated tokens of a microbatch, without attention"),
@@ -201,13 +207,14 @@ def inference_iteration(request_time_s: float) -> float:
     Output("pass_reading_s", "s", "reading the caches of all requests once"),
     Output("pass_attending_s", "s", "attention of a prompt, among others"),
     Output("later_stages_s", "s", "a prompt in the stages after the first, where it waits for no other microbatch"),
-    source="a line through passes over one prompt and over those of a microbatch, where one takes longer than generated"
-    " tokens; else from where prompts do on",
+    source="a line through passes over one prompt and over those of a microbatch, if passes grow from generated tokens"
+    " to one prompt as they do from there on; if they do not, from where prompts take longer than these",
 )
 def parts_of_passes(
     microbatches: float,
     pipeline_parallel: float,
     layers_per_stage: float,
+    speculated_tokens: float,
     prompts: Annotated[Prompts, "{}"],
     layer_sums: np.ndarray,
     decode_layer_sums: np.ndarray,
@@ -232,7 +239,12 @@ def parts_of_passes(
     many_s = many.stage_s + many.transfer_s + many.ends_s - attention_s
     one_s = one.stage_s + sent_s + one.ends_s - attending_s / prompts.single_passes
     least = flat_s * tokens / many_s  # that take as long as generated tokens do
-    from_tokens, from_s = (one_tokens, one_s) if one_tokens > least else (least, max(flat_s, one_s))
+    generated = prompts.microbatch * (1.0 + speculated_tokens)
+    few, from_s = max(one_tokens, generated), max(flat_s, one_s)
+    steep = slope(few, from_s, tokens, many_s)
+    grown = slope(generated, flat_s, one_tokens, one_s) if one_tokens != generated else steep
+    grows = min(max(grown / steep, 0.0), 1.0) if steep > 0.0 else 0.0
+    from_tokens = max(few, least - grows * (least - few))
     token_s = max(many_s - from_s, 0.0) / (tokens - from_tokens) if tokens > from_tokens else many_s / tokens
     line_s = from_s - token_s * from_tokens
     others_s = all_flat_s - flat_s

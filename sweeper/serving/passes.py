@@ -1,8 +1,9 @@
 """How long a pass of a server takes, from the models of a study: what its tokens cost, their caches, their prompts.
 
 A point of a study is asked for other numbers of requests and lengths of prompts (`asked`). Few tokens are those of
-generating requests with empty caches; many are those of short prompts, whose attention costs next to nothing. What a
-cache adds to a pass, and what the attention of a long prompt, or of its last tokens, adds to them, is the rest.
+generating requests with empty caches; many are those of short prompts, whose attention costs next to nothing, and of
+which few tokens come to the head of the model. What that and a cache add to a pass of generated tokens, and what the
+attention of a long prompt, or of its last tokens, adds, is the rest.
 """
 
 import math
@@ -24,10 +25,13 @@ from sweeper.views.lineage import coordinates
 from sweeper.words.columns import DEFAULTS
 
 GENERATING = tuple(2**power for power in range(12))
-"""Generating requests whose passes are asked for; with more tokens, prompts of `SHORT` stand for them."""
+"""Generating requests whose passes are asked for; prompts of `SHORT` tokens stand for passes of more."""
 SHORT = 64
-PROMPTS = (16, 32, 64, 128)
+PROMPTS = (1, 2, 4, 8, 16, 32, 64, 128)
 """Short prompts that pass together."""
+MANY = 1024
+"""Tokens from which on a pass takes what short prompts do. One of fewer may take what generating requests do instead,
+where that is less: a model that keeps states takes long for prompts that are shorter than its chunks."""
 STATE = 100.0
 """What a request keeps with next to nothing in its cache, over what each further token adds, beyond which that is the
 state of a model, and not the first tokens of windows."""
@@ -101,7 +105,7 @@ def replica_from(
     of_short, of_long, of_chunks = np.split(np.arange(2 * few, len(prefill_s)), [len(PROMPTS), 2 * len(PROMPTS)])
     generating = np.array(GENERATING, np.float64)
     verified, short = generating * (1 + drafts.tokens), SHORT * np.array(PROMPTS, np.float64)
-    plain, tokens = np.array([*generating, *short]), np.union1d(verified, short)
+    tokens = np.union1d(verified, short)
     token_B = float((cache_B[few] - cache_B[0]) / (context - 1.0))
     state_B = float(cache_B[0]) - 3.0 * token_B  # a prompt of one token, and two generated
     state_B = state_B if state_B > STATE * token_B else 0.0
@@ -109,9 +113,10 @@ def replica_from(
     beside_s = told[READING][:few] * (state_B > 0.0) + told[DRAFT][:few]
     # Chunks of a state are longer than short prompts: without attention one long prompt stands for many.
     of_prompts = prefill_s[of_long] if token_B <= 0.0 else prefill_s[of_short]
-    own_s, few_tokens = round_s[:few] - beside_s, verified < short[0]
-    places = np.array([*verified[few_tokens], *short])
-    linear_s = _at_each(tokens, places, np.maximum.accumulate([*own_s[few_tokens], *of_prompts]))
+    own_s = round_s[:few] - beside_s
+    generated_s, prompts_s = _at_each(tokens, verified, own_s), _at_each(tokens, short, of_prompts)
+    either_s = np.where(tokens < short[0], generated_s, np.minimum(generated_s, prompts_s))
+    linear_s = np.maximum.accumulate(np.where(tokens < MANY, either_s, prompts_s))
     # Tokens that are verified all come to the head of the model, of a prompt but the last one.
     beside_s += np.maximum(own_s - linear_s[np.searchsorted(tokens, verified)], 0.0)
     reading_s = (round_s[few : 2 * few] - round_s[:few]) / (generating * (context - 1.0))
@@ -133,7 +138,11 @@ def replica_from(
         room_B=float(told[HEADROOM][0] + cache_B[0] + working_B[0]),
         token_B=max(token_B, LIGHT * state_B),
         state_B=state_B,
-        working_B=_at_each(tokens, plain, np.array([*working_B[:few], *working_B[of_short]])),
+        working_B=np.where(
+            tokens <= generating[-1],
+            _at_each(tokens, generating, working_B[:few]),
+            _at_each(tokens, short, working_B[of_short]),
+        ),
         host_s=float(told[FIRST][0] - prefill_s[0]),
         link_Bps=float(next((told[name][0] for name in LINKS if told[name][0] > 0.0), np.inf)),
         replicas=replicas,

@@ -81,6 +81,7 @@ ABSOLUTE = {
     "gradient_time_s": "gradient_all_reduce_s",
     "optimizer_B": "weights_B",
     "power_headroom_W": "average_power_W",
+    "pass_line_s": "pass_prompt_s",
     "package_escapes_usd": "package_cost_usd",
     "package_scrap_usd": "package_cost_usd",
 }

@@ -65,6 +65,27 @@ def test_a_full_server_delivers_what_the_closed_form_says(point: int, batch: int
     assert open_load.time_to_first_token_s.mean == pytest.approx(told["loaded_time_to_first_token_s"][0], rel=tolerance)
 
 
+@pytest.mark.parametrize("lengths", [(128, 128), (512, 128), (1024, 256)], ids=str)
+def test_what_is_steady_is_what_requests_by_chance_see(lengths: tuple[int, int]) -> None:
+    """The closed form reads a study's passes, the simulation asks for many more: where the first says that it is as
+    good, it is, for a model on one chip, whose head is a large part of it."""
+    found = {"columns": ["batch_size", "microbatch"], "rows": [[each, each] for each in (8, 16, 64, 256)]}
+    plan = plan_of(chips=1, dim_x=1, tensor_parallel=1, sequence_length=lengths[0], output_length=lengths[1],
+                   max_batched_tokens=8192, requests=found)  # fmt: skip
+    names = ["requests_per_s", "loaded_time_to_first_token_s", "loaded_time_per_output_token_s", "steady_load"]
+    told = plan.points([0, 1, 2, 3], names)
+    assert told["steady_load"][0] == 1.0 and told["steady_load"][3] == 0.0
+    server = replica_of(plan, 0, *lengths)
+    for point, requests in ((point, (8, 16, 64)[point]) for point in range(3) if told["steady_load"][point]):
+        rate, first_s, between_s = (told[name][point] for name in names[:3])
+        closed = drawn(Traffic(4_000, lengths[0] / 0.75, lengths[1] / 0.75, 0.5, clients=requests))
+        load = under_load(server, closed, requests, Admission(requests, 8192))
+        assert load.requests_per_s == pytest.approx(rate, rel=0.03)
+        assert load.time_per_output_token_s.mean == pytest.approx(between_s, rel=0.03)
+        open_load = under_load(server, drawn(Traffic(20_000, *lengths, rate=rate)), 0, Admission(4_096, 8192))
+        assert open_load.time_to_first_token_s.mean == pytest.approx(first_s, rel=0.05)
+
+
 @pytest.mark.parametrize("clients", [16, 64])
 def test_the_rate_of_a_closed_loop_hardly_hinges_on_how_long_it_is_watched(clients: int) -> None:
     """What is half done when its last request is sent counts as half; what comes later is of fewer clients."""

@@ -21,8 +21,9 @@ OUTPUTS = (
 
 @twin
 def parts_of_passes(**given: Any) -> Outputs:
-    """Two sizes of a pass over prompts: what is not attention grows along a line through both, which begins where a
-    pass over prompts would be shorter than one of generated tokens."""
+    """Two sizes of a pass over prompts, and one of generated tokens. Without attention they grow along a line to the
+    largest, from the one with more tokens of the others, at the longest time of both, or from where a pass over prompts
+    is as long as one of generated tokens: in between, as far as those two do not lie on such a line."""
     [many], [token] = (rows_of([given[name]], Sums._fields) for name in ("layer_sums", "decode_layer_sums"))
     layers, rounds = given["layers_per_stage"], max(given["microbatches"], given["pipeline_parallel"])
     reading = rounds * layers * token["forward_attention"]
@@ -40,8 +41,14 @@ def parts_of_passes(**given: Any) -> Outputs:
         seconds = given[f"{of}_stage_s"] + given[f"{of}_ends_s"] + sent[-1] - each * prompts / passes
         points.append((tokens, seconds))
     (small, small_s), (large, large_s) = points
+    flat = (given["microbatch"] * (1 + given["speculated_tokens"]), generating / rounds)
+    first, second = sorted([flat, (small, small_s)])
+    start, start_s = second[0], max(first[1], second[1])
+    along = (large_s - start_s) / (large - start) if large != start else 0
+    before = (second[1] - first[1]) / (second[0] - first[0]) if second[0] > first[0] else along
+    on_line = np.clip(before / along, 0, 1) if along > 0 else 0
     kink = generating / rounds / (large_s / large)
-    start, start_s = (small, small_s) if small > kink else (kink, max(generating / rounds, small_s))
+    start = max(start, on_line * start + (1 - on_line) * kink)
     slope = max(large_s - start_s, 0) / (large - start) if large > start else large_s / large
     elsewhere = generating * (rounds - 1) / rounds
     return {
@@ -117,9 +124,10 @@ class Server:
         spread += until**2 / 3 + wait**2 + used * served**2 / 3
         tokens = self.later * self.made
         answered = tokens / (2 * self.prompt + tokens)  # the answer's share of a cache, on average
+        grows = taken * (self.token_s * self.prompt + self.attention_s)  # with requests, of a pass
+        grows += generating * (self.token_s * self.verified + self.reading_s / self.requests)
         limits = [  # what is, and must stay below
-            (self.token_s * generating * self.verified / self.tokens_s, 0.75),
-            (taken / mean * (self.token_s * self.prompt + self.attention_s), 0.35),
+            (grows / mean, 0.3),
             (used, 0.05),
             (self.prompt / room, 0.8),
             (self.reading_s * answered / mean, 0.1),
@@ -207,6 +215,7 @@ FOR_EQUATION.update(
                 "prompt_passes": st.sampled_from([1.0, 3.0, 16.0]),
                 "microbatch": st.sampled_from([1.0, 1.0, 3.0, 64.0]),
                 "round_time_s": st.floats(1.0, 1e3),
+                "speculated_tokens": st.sampled_from([0.0, 0.0, 3.0, 50.0]),
                 "draft_pass_s": st.just(0.0) | st.floats(1e-4, 1e-2),
                 **{f"{of}_stage_s": st.floats(1.0, 10.0) for of in ("prefill", "single")},
             }
