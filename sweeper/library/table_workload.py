@@ -57,6 +57,8 @@ TRAINED = "trained"
 DECODING = "decoding"
 """Symbol that is 1 when the table is evaluated for one generated token, 0 for a training or prefill pass."""
 
+POSITIONS = "workload.learned_positions"
+"""Override of the number of rows of a model's table of positions."""
 CHIP_NUMBERS = ("chip.cores", "chip.frequency", "chip.core_sram", "chip.l2_capacity", "chip.l2_bandwidth")
 """Numbers of a chip that expressions may use: what a probe of its memory is laid out by."""
 
@@ -125,6 +127,11 @@ class OperatorTable:
     family: str = USUAL_FAMILY
     layout: OperatorLayout = TRANSFORMER
     partitions: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: {USUAL_PARTITIONING: ()})
+
+
+def positions_of(model: object) -> float:
+    """Tokens of a sequence of which a model has learned the positions; 0: any number."""
+    return model.parameters.get(POSITIONS.partition(".")[2], 0.0) if isinstance(model, OperatorTable) else 0.0
 
 
 def read_table(entry: Entry) -> OperatorTable:

@@ -19,6 +19,7 @@ from sweeper.errors import UsageFault
 from sweeper.kernels.codes import REASON, REASONS
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, at
+from sweeper.library.table_workload import POSITIONS, positions_of
 from sweeper.planning.plan import Plan
 from sweeper.planning.standing import standings
 from sweeper.views.lineage import coordinates
@@ -179,6 +180,12 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     assert_runs(told, f"point {point_id} of {plan.name}")
     drafts = drafts_of(constants)
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])), drafts)
+    known = float(constants.get(POSITIONS, positions_of(plan.study.workloads.get(constants["workload"]))))
+    if 0.0 < known < prompt + output:
+        raise UsageFault(
+            f"point {point_id} of {plan.name} knows {known:g} positions, and requests have {prompt + output:g} tokens: "
+            f"say {POSITIONS} of the model that is meant"
+        )
     if float(constants["cached_share"]) > 0.0:
         raise UsageFault(
             f"point {point_id} of {plan.name} has a cached_share, which a simulation finds: say with --common, or in a "

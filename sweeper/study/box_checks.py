@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sweeper.errors import Place, Problem, Problems, listed, unknown
 from sweeper.kernels.codes import RECOMPUTE_MODULES
 from sweeper.library.graph_workload import OPTIMAL
+from sweeper.library.table_workload import POSITIONS, positions_of
 from sweeper.reading.nodes import Node
 from sweeper.study.columns import PARTITIONING, Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
@@ -283,6 +284,23 @@ def lone_samples(draft: BoxDraft, owners: Mapping[str, WrittenAxis]) -> Problem 
         f"microbatch is 1 where a study does not say: up to {max(counts):g} microbatches of one sample pass one after "
         "another; say microbatch: 1 if that is meant, or sweep it, e.g. microbatch: [1, 2, 4]"
     )
+
+
+def beyond_positions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: Stock) -> Problem | None:
+    """What else is worth a remark: sequences longer than the learned table of positions of their model, which is then
+    another model."""
+    columns = ["workload", "task", "sequence_length", "output_length", *({POSITIONS} & owners.keys())]
+    for workload, task, prompt, output, *said in draft.combinations(columns):
+        table = stock.workload(str(workload))
+        known = float(said[0]) if said else positions_of(table)
+        length = float(prompt) + (float(output) if task == "inference" else 0.0)
+        if 0.0 < known < length:
+            at = owners.get("sequence_length") or owners.get("output_length") or owners["workload"]
+            return at.problem(
+                f"{workload} knows {known:g} positions, and sequences have up to {length:g} tokens: say "
+                f"{POSITIONS} of the model that is meant"
+            )
+    return None
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

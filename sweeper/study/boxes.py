@@ -9,6 +9,7 @@ from sweeper.library.table_workload import TRANSFORMER, OperatorTable
 from sweeper.reading import checks
 from sweeper.study.axes import Constants, axis_columns, columns_written, depends, read_axis
 from sweeper.study.box_checks import (
+    beyond_positions,
     check_balanced,
     check_drafts,
     check_experts,
@@ -33,13 +34,13 @@ from sweeper.words.system import GENERATED_FROM, ROLES
 
 @dataclass(frozen=True)
 class ReadBox:
-    """A box, where each of its columns is given, which of its overrides allow something in it, and a remark about what
+    """A box, where each of its columns is given, which of its overrides allow something in it, and remarks about what
     is no mistake."""
 
     box: Box
     asked: Mapping[str, Asked]
     overriding: frozenset[Place]
-    remark: Problem | None = None
+    remarks: tuple[Problem | None, ...] = ()
 
 
 def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
@@ -82,8 +83,10 @@ def read_box(draft: BoxDraft, stock: Stock, problems: Problems) -> ReadBox:
     box = Box((*(a for a in axes if not a.searched), *assumed.values(), *(a for a in axes if a.searched)))
     asked = {name: Asked(owner.place) for name, owner in owners.items()}
     asked |= {name: draft.assumed[name].asked for name in assumed}
-    remark = lone_samples(draft, owners) if len(problems) == before and has_tables(draft, stock) else None
-    return ReadBox(box, asked, overriding, remark)
+    remarks: tuple[Problem | None, ...] = ()
+    if len(problems) == before and has_tables(draft, stock):
+        remarks = (lone_samples(draft, owners), beyond_positions(draft, owners, stock))
+    return ReadBox(box, asked, overriding, remarks)
 
 
 def check_apart(drafts: Sequence[BoxDraft], boxes: Sequence[Box], reduced: bool, problems: Problems) -> None:

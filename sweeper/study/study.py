@@ -171,8 +171,12 @@ def load_study(source: Source, library_dirs: Iterable[Path | str] = (), settings
         answer=answer,
         asked=tuple(each.asked for each in read),
         places=_places(written),
-        # One is enough where several boxes have the same.
-        remarks=tuple(each.remark for each in read if each.remark)[:1],
+        # One of a kind is enough where several boxes have it.
+        remarks=tuple(
+            found[0]
+            for kind in zip(*(each.remarks for each in read if each.remarks), strict=True)
+            if (found := [remark for remark in kind if remark])
+        ),
     )
 
 

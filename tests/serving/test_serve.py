@@ -241,6 +241,7 @@ def test_models_with_states_deliver_what_the_closed_form_says(workload: str) -> 
         ({"tensor_parallel": 4}, "point 0 of served cannot run: parallelism_mismatch"),
         ({"data_parallel": 8}, "cannot run: parallelism_mismatch"),
         ({"compute_format": "nvfp4"}, "cannot run: format_unsupported"),
+        ({"workload": "gpt3_175b", "workload.learned_positions": 1100}, "knows 1100 positions, and requests have 1152"),
         ({"cached_share": 0.5}, "has a cached_share, which a simulation finds"),
         ({"workload": "llama3_1_405b", "chips": 1, "dim_x": 1, "tensor_parallel": 1}, "does not hold its weights"),
     ],
