@@ -5,7 +5,7 @@ Costs are those of the equations that studies use. A value is that of draw 0, a 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,16 @@ FACTS = {
 }
 """Further columns: what a table calls them, the unit in which it shows them, and what one of it is in theirs."""
 
+WITHOUT_DESIGN = "cost of one package that works, without design"
+
 HINGES = 10
 """Inputs that a report names."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """A quantity of the package: its value, and the band of the draws."""
+    """A quantity of the package: its value, the band of the draws, and on which side of this band the value lies:
+    "below", "above", or "" within."""
 
     name: str
     about: str
@@ -57,6 +60,7 @@ class Amount:
     p5: float
     p50: float
     p95: float
+    side: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,9 @@ class CostReport:
     """All about one design.
 
     `status` is why it cannot be built, one of `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that
-    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can.
+    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can. `without_design`
+    says that the total has no share of a design, as the package says no volume; `one_sided` which inputs are drawn on
+    one side of their value only, "upwards" or "downwards": what they decide may lie outside its band.
     """
 
     design: str
@@ -113,6 +119,8 @@ class CostReport:
     status: str
     status_die: str
     buildable_share: float
+    without_design: bool
+    one_sided: Mapping[str, str]
     total: Amount
     parts: tuple[Amount, ...]
     facts: tuple[Amount, ...]
@@ -135,6 +143,7 @@ class CostComparison:
 def cost_report(drawn: CostDraws) -> CostReport:
     """All about one evaluated design. Bands are of the draws in which it can be built, if there are any."""
     built = drawn.status[1:] == 0.0
+    total = replace(TOTAL, about=WITHOUT_DESIGN) if drawn.design.undesigned else TOTAL
     return CostReport(
         design=drawn.design.name,
         settings=dict(drawn.settings),
@@ -142,7 +151,9 @@ def cost_report(drawn: CostDraws) -> CostReport:
         status=STATUS[int(drawn.status[0])],
         status_die=_blamed(drawn),
         buildable_share=float(np.mean(built)),
-        total=_amount(TOTAL, drawn.total_usd, built),
+        without_design=drawn.design.undesigned,
+        one_sided=_one_sided(drawn.values),
+        total=_amount(total, drawn.total_usd, built),
         parts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in PARTS),
         facts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in FACTS),
         dies=_dies(drawn),
@@ -178,7 +189,15 @@ def as_json(report: CostReport | CostComparison) -> dict[str, Any]:
 def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
     """A quantity [draw], and its band over the `counted` draws [draw but the first]; over all where none counts."""
     drawn = values[1:][counted] if counted.any() else values[1:]
-    return Amount(output.name, output.about, output.unit, float(values[0]), *bands(drawn))
+    value, (p5, p50, p95) = float(values[0]), bands(drawn)
+    side = "below" if value < p5 else "above" if value > p95 else ""
+    return Amount(output.name, output.about, output.unit, value, p5, p50, p95, side)
+
+
+def _one_sided(values: Mapping[str, Value]) -> dict[str, str]:
+    """Inputs of which all draws lie on one side of the value, by name."""
+    ends = {name: (value.low == value.number, value.high == value.number) for name, value in sorted(values.items())}
+    return {name: "upwards" if up else "downwards" for name, (up, down) in ends.items() if up or down}
 
 
 def _blamed(drawn: CostDraws) -> str:

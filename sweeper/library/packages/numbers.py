@@ -1,7 +1,7 @@
 """Numbers that a package design takes from entries of the library, or from those that the study selects."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweeper.kernels.packages.defects import YIELD_MODELS
@@ -41,10 +41,13 @@ class Quotes:
 
     def with_part(self, written: checks.Fields) -> checks.Fields:
         """A die with the processes of the part that it is, where it does not name its own."""
+        return checks.Fields({**self.part_of(written), **written}, written.problems)
+
+    def part_of(self, written: checks.Fields) -> Mapping[str, Node]:
+        """What the part that a die is says of its processes; nothing where it is none or the study selects it."""
         if "part" not in written or checks.text(written["part"], "part") == SELECTED:
-            return written
-        body = self.entry("part", written["part"]).body
-        return checks.Fields({**body, **written}, written.problems)
+            return {}
+        return self.entry("part", written["part"]).body
 
     def bought(self, written: checks.Fields) -> dict[str, Cell]:
         """Numbers of the part that a die is and which the die does not state, by the columns of a die."""
