@@ -294,6 +294,7 @@ def test_costs_without_a_package_are_told_where_they_are_asked_for(tmp_path: Pat
         ("  package: chiplets\n", "add an axis such as node: n5"),
         ("  package: a100\n  package.chiplets: 3\n", "unknown parameter of package 'a100'"),
         ("  package: a101\n", "did you mean 'a100'?"),
+        ("  package: a100\n  assembly: [cowos_s, cowos_r]\n", "but a100 names its own: write assembly: selected"),
         ("  package: a100\n  node.wafer_price: 100 usd\n", "without an axis node"),
         ("  package: chiplets\n  node: n5\n  node.wafer_price: 100 GB\n", "need a quantity in usd"),
         ("  package: chiplets\n  node: n5\n  package.chiplets: 1.5\n", "must be a whole number"),
