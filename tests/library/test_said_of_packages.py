@@ -229,6 +229,11 @@ def test_a_link_ends_at_no_passive_carrier(tmp_path: Path) -> None:
     assert "substrate is a carrier without transistors" in refused(tmp_path, PACKAGE + link)
 
 
+def test_transistors_are_made_on_wafers(tmp_path: Path) -> None:
+    text = refused(tmp_path, PACKAGE.replace(LOGIC, LOGIC.replace("wafer_300", "panel_510x515")))
+    assert "n5 has transistors and is made on wafers of 300 mm, and panel_510x515 is a panel of 515 mm" in text
+
+
 def test_a_lid_goes_onto_something(tmp_path: Path) -> None:
     steps = "carrier: true, steps: [{assembly: lid_attach, test: no_test}, {mount: gpu, assembly: flip_chip}]}"
     assert "the first step mounts nothing on substrate" in refused(tmp_path, PACKAGE.replace("carrier: true}", steps))
@@ -237,3 +242,27 @@ def test_a_lid_goes_onto_something(tmp_path: Path) -> None:
 def test_a_die_is_given_once(tmp_path: Path) -> None:
     more = "other:\n  extends: t\n  source: s\n  dies: [{name: gpu, node: n5}, {name: gpu, node: n3}]\n"
     assert "the die gpu is given twice" in refused(tmp_path, PACKAGE + more, name="other")
+
+
+# Values outside of their bands
+
+LOW_END = "own: {extends: n5, wafer_price: {value: 9000 usd, high: 20000 usd, source: s},\n"
+LOW_END += "  defect_density: {value: 0.05 1/cm^2, high: 0.2 1/cm^2, source: s}}\n"
+
+
+def test_a_value_outside_the_band_of_its_draws_says_so(tmp_path: Path) -> None:
+    """Of a die whose price and defects are drawn upwards only."""
+    alone = LOGIC.replace("on: substrate, node: n5", "node: own").replace("chiplet_test", "no_test")
+    text = f"t: {{description: d, source: t, grade: assumed, dies: [{alone}]}}\n"
+    write_files(tmp_path, {"packages/p.yaml": text, "nodes/p.yaml": LOW_END})
+    command = ["cost", "t", "--library", str(tmp_path), "--draws", "200"]
+    shown, told = (CliRunner().invoke(main, [*command, *more]).stdout for more in ((), ("--json",)))
+    assert "; the value lies below)" in shown.splitlines()[0]
+    assert "outside the band of the draws: total (below)" in shown
+    assert "drawn on one side of their value only: " in shown
+    report = json.loads(told)
+    assert report["total"]["side"] == "below" and report["total"]["value"] < report["total"]["p5"]
+    assert report["one_sided"]["node/own/wafer_price"] == report["one_sided"]["node/own/defect_density"] == "upwards"
+    for amount in (report["total"], *report["parts"], *report["facts"]):
+        value, low, high = (amount[key] if amount[key] is not None else 0.0 for key in ("value", "p5", "p95"))
+        assert amount["side"] == ("below" if value < low else "above" if value > high else "")

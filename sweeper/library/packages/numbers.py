@@ -12,7 +12,7 @@ from sweeper.library.library import Library
 from sweeper.library.packages.design import Cell, Quoted
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
-from sweeper.reading.nodes import Node
+from sweeper.reading.nodes import Node, error
 from sweeper.words.columns import attribute_column, role_columns
 from sweeper.words.packages import DIE, PART
 from sweeper.words.system import ATTRIBUTES
@@ -76,6 +76,17 @@ class Quotes:
             )
             for name, attribute in ATTRIBUTES[entry.kind].items()
         }
+
+    def check_wafer(self, node: Node, wafer: Node) -> None:
+        """Raise SpecError for a process with transistors on a panel that reaches beyond the wafers of its price."""
+        if SELECTED in (node.text.strip(), wafer.text.strip()):
+            return
+        process, panel = self.entry("node", node), self.entry("wafer", wafer)
+        side = max(panel.values[key].number for key in ("panel_x", "panel_y"))
+        diameter = process.values["price_diameter"].number
+        if process.values["active"].number and side > diameter:
+            made = f"{process.name} has transistors and is made on wafers of {diameter:g} mm"
+            raise error(wafer, f"{made}, and {panel.name} is a panel of {side:g} mm: name a wafer")
 
     def layer(self, node: Node) -> dict[str, Cell]:
         """Numbers of a node, or of the node that the study selects. Its price is that of an area."""

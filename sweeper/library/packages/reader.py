@@ -164,6 +164,8 @@ class _Reader:
         written.problems.raise_any()
         for kind in PROCESSES:
             cells |= self.quotes.of(kind, written[kind])
+        for item in nodes:
+            self.quotes.check_wafer(item, written["wafer"])
         layers = [self.quotes.layer(item) for item in nodes]
         self.dies.append(Die(name, len(self.dies), codes, cells, layers, node, written, self.quotes.part_of(written)))
         self._ask(len(self.dies) - 1, cells, DIE, f"die {name}", (cells["count"], *self._counts(parent)))
