@@ -163,15 +163,17 @@ def cost_report(drawn: CostDraws) -> CostReport:
 
 def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
     """How a design compares with another in the same draws, in which all that both use has the same values; those count
-    in which both can be built, if there are any."""
-    difference = first.total_usd - second.total_usd
+    in which both can be built, if there are any. Both are without design where one of them is."""
+    bare = first.design.undesigned or second.design.undesigned
+    usd = [each.columns["package_cost_usd"] if bare else each.total_usd for each in (first, second)]
+    difference = usd[0] - usd[1]
     both = (first.status[1:] == 0.0) & (second.status[1:] == 0.0)
     counted = both if both.any() else np.ones_like(both)
-    about = f"total of {first.design.name} less that of {second.design.name}"
+    about = f"total of {first.design.name} less that of {second.design.name}" + (", without design" if bare else "")
     return CostComparison(
         first=cost_report(first),
         second=cost_report(second),
-        probability_cheaper=probability_less(first.total_usd[1:][counted], second.total_usd[1:][counted]),
+        probability_cheaper=probability_less(usd[0][1:][counted], usd[1][1:][counted]),
         difference=_amount(Output("difference_usd", "usd", about), difference, counted),
         hinges=_hinges({**second.inputs, **first.inputs}, {**second.values, **first.values}, difference),
     )

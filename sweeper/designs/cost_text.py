@@ -164,6 +164,8 @@ def _comparison_text(comparison: CostComparison) -> str:
     if not math.isnan(band.value):
         cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of the draws"
         bounds = f"90 % of the draws: {_usd(band.p5)} to {_usd(band.p95)}"
+        if comparison.first.without_design or comparison.second.without_design:
+            lines.append("compared without design, of which one of them says nothing")
         lines += [
             f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
             f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",

@@ -18,12 +18,12 @@ _DISPLACED = {
     "core_area": ("part", *_AREAS),
     "die_area": ("part", *_AREAS),
     "area": _AREAS,
-    "part": _AREAS[:2],
+    "part": (*_AREAS, "price", "quality", "carbon", "lead_time"),
     "power": ("total_power",),
     "total_power": ("power",),
 }
 """Keys of a die of the extended entry whose place others take: what says how it is made takes that of the part that it
-is, one area that of another one."""
+is, one area that of another one, a part that of the numbers of another bought die."""
 
 
 def laid_over(below: Mapping[str, Node], key: str, above: Node) -> tuple[str, Node]:
@@ -94,5 +94,7 @@ def _without_displaced(below: Node, above: Node) -> Node:
     """A row without what the one laid over it takes the place of."""
     if not (isinstance(below.value, dict) and isinstance(above.value, dict)):
         return below
-    gone = frozenset(key for stated in above.value for key in _DISPLACED.get(stated, ()))
+    # What a die states beside one part it states beside another one, too.
+    stated = above.value.keys() - ({"part"} & below.value.keys())
+    gone = frozenset(key for each in stated for key in _DISPLACED.get(each, ()))
     return replace(below, value={key: node for key, node in below.value.items() if key not in gone})

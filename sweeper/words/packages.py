@@ -207,9 +207,11 @@ DIE = vocabulary(
     aspect_ratio=Attribute("", "width over height", 1.0, ASPECT),
     power=free("W", "power without links"),
     voltage=Attribute("V", "supply voltage", 0.8),
-    area=Attribute("mm^2", "area, instead of what it would be", math.nan, column="given_area_mm2"),
+    area=Attribute(
+        "mm^2", "area of the whole die; of one made with transistors its die_area", math.nan, column="given_area_mm2"
+    ),
     price=free("usd", "price of a bought die", math.nan, column="given_price_usd"),
-    quality=Attribute("", "probability that the die works", math.nan, SHARE, column="given_quality"),
+    quality=Attribute("", "probability that the die works; a price needs one", math.nan, SHARE, column="given_quality"),
     total_power=free("W", "power with links", math.nan, column="given_power_W"),
     memory_share=fraction("share of memory in the core"),
     logic_share=fraction("share of logic in the core", 1.0),

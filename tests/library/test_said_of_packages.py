@@ -68,6 +68,16 @@ def test_an_area_of_a_variant_takes_the_place_of_that_of_its_base(tmp_path: Path
     assert small == die(tmp_path, PACKAGE.replace("core_area: 400", f"{above}: 100"))
 
 
+def test_a_part_takes_the_place_of_what_a_die_was_bought_for(tmp_path: Path) -> None:
+    bought = PACKAGE.replace(GPU, "area: 25 mm^2, price: 5 usd, quality: 0.5")
+    more = "other:\n  extends: t\n  source: s\n  dies: [{name: gpu, part: hbm3_16gb}]\n"
+    own = "third:\n  extends: other\n  source: s\n  dies: [{name: gpu, price: 7 usd}]\n"
+    last = "last:\n  extends: third\n  source: s\n  dies: [{name: gpu, part: hbm3e_24gb}]\n"
+    part, dear, kept = (die(tmp_path, bought + more + own + last, name=name) for name in ("other", "third", "last"))
+    assert part["area_mm2"] > 100.0 and part["each_usd"] > 100.0
+    assert dear["each_usd"] == kept["each_usd"] == 7.0
+
+
 def test_two_areas_of_one_entry_are_a_mistake(tmp_path: Path) -> None:
     text = refused(tmp_path, PACKAGE.replace("core_area", "area: 400 mm^2, core_area"))
     assert "nothing reads core_area of a die that has area" in text
@@ -161,6 +171,14 @@ def test_without_a_volume_no_design_is_known(tmp_path: Path) -> None:
     design = next(part for part in told["parts"] if part["part"] == "design")
     assert design["value"] is None and told["total"]["value"] > 100.0
     assert not json.loads(run(tmp_path, PACKAGE, "--json").stdout)["without_design"]
+
+
+def test_designs_are_compared_without_design_where_one_has_none(tmp_path: Path) -> None:
+    bare = PACKAGE.replace("t:", "bare:", 1).replace("  parameters: {volume: 1e6}\n", "")
+    found = run(tmp_path, PACKAGE + bare, "--versus", "bare", "--json")
+    versus = json.loads(found.stdout)["versus"]
+    assert versus["difference"]["value"] == 0.0 and versus["difference"]["about"].endswith(", without design")
+    assert "compared without design" in run(tmp_path, PACKAGE + bare, "--versus", "bare").stdout
 
 
 # Keys that nothing reads
