@@ -104,13 +104,21 @@ class Hinge:
 
 
 @dataclass(frozen=True)
+class OneSided:
+    """An input of which all draws lie on one side of its value: `drawn` is "upwards" or "downwards"."""
+
+    name: str
+    drawn: str
+
+
+@dataclass(frozen=True)
 class CostReport:
     """All about one design.
 
     `status` is why it cannot be built, one of `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that
     is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can. `without_design`
     says that the total has no share of a design, as the package says no volume; `one_sided` which inputs are drawn on
-    one side of their value only, "upwards" or "downwards": what they decide may lie outside its band.
+    one side of their value only: what they decide may lie outside its band.
     """
 
     design: str
@@ -120,7 +128,7 @@ class CostReport:
     status_die: str
     buildable_share: float
     without_design: bool
-    one_sided: Mapping[str, str]
+    one_sided: tuple[OneSided, ...]
     total: Amount
     parts: tuple[Amount, ...]
     facts: tuple[Amount, ...]
@@ -196,10 +204,13 @@ def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
     return Amount(output.name, output.about, output.unit, value, p5, p50, p95, side)
 
 
-def _one_sided(values: Mapping[str, Value]) -> dict[str, str]:
-    """Inputs of which all draws lie on one side of the value, by name."""
-    ends = {name: (value.low == value.number, value.high == value.number) for name, value in sorted(values.items())}
-    return {name: "upwards" if up else "downwards" for name, (up, down) in ends.items() if up or down}
+def _one_sided(values: Mapping[str, Value]) -> tuple[OneSided, ...]:
+    """Inputs whose value is one of their ends, in the order of their names."""
+    return tuple(
+        OneSided(name, "upwards" if value.low == value.number else "downwards")
+        for name, value in sorted(values.items())
+        if value.number in (value.low, value.high)
+    )
 
 
 def _blamed(drawn: CostDraws) -> str:

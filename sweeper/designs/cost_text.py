@@ -82,7 +82,7 @@ def _notes(report: CostReport) -> list[str]:
         outside = ", ".join(f"{labels.get(amount.name, 'total')} ({amount.side})" for amount in aside)
         notes.append(f"outside the band of the draws: {outside}")
     if aside and has_cost(report) and report.one_sided:
-        ends = [f"{name} ({way})" for name, way in report.one_sided.items()]
+        ends = [f"{each.name} ({each.drawn})" for each in report.one_sided]
         more = f" and {len(ends) - SIDES} more" if len(ends) > SIDES else ""
         notes.append(f"drawn on one side of their value only: {', '.join(ends[:SIDES])}{more}")
     return notes

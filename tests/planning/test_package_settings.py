@@ -851,7 +851,7 @@ def test_the_command_of_the_guide() -> None:
         ("assembly/strong/alignment_yield: [0.5, 0.9]", "no package of this study uses the assembly strong"),
         ("assembly/strong/alignment_yield: 0.5", "no package of this study uses the assembly strong"),
         ("assembly/weak: 0.5", "assembly"),
-        ("assembly: weak", "nothing reads it"),
+        ("assembly: weak", "but base names its own: write assembly: selected"),
     ],
 )
 def test_a_mistake_in_a_path_of_a_study_is_one_clear_message(tmp_path: Path, axis: str, fragment: str) -> None:
