@@ -44,6 +44,9 @@ FACTS = {
 
 WITHOUT_DESIGN = "cost of one package that works, without design"
 
+FEWEST = 20
+"""Draws of which 5 % is one: the band of fewer says nothing of a value outside."""
+
 HINGES = 10
 """Inputs that a report names."""
 
@@ -200,7 +203,7 @@ def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
     """A quantity [draw], and its band over the `counted` draws [draw but the first]; over all where none counts."""
     drawn = values[1:][counted] if counted.any() else values[1:]
     value, (p5, p50, p95) = float(values[0]), bands(drawn)
-    side = "below" if value < p5 else "above" if value > p95 else ""
+    side = "" if len(drawn) < FEWEST else "below" if value < p5 else "above" if value > p95 else ""
     return Amount(output.name, output.about, output.unit, value, p5, p50, p95, side)
 
 

@@ -78,6 +78,14 @@ def test_a_part_takes_the_place_of_what_a_die_was_bought_for(tmp_path: Path) -> 
     assert dear["each_usd"] == kept["each_usd"] == 7.0
 
 
+def test_a_variant_need_not_take_back_what_sized_a_die(tmp_path: Path) -> None:
+    """The parameter and the definition of the base are then without a reader."""
+    more = "other: {extends: chiplets, source: s, dies: [{name: chiplet, area: 400 mm^2}]}\n"
+    found = run(tmp_path, more, "--node", "n5", "--json", name="other")
+    (row,) = (row for row in json.loads(found.stdout)["dies"] if row["name"] == "chiplet")
+    assert row["area_mm2"] == pytest.approx(400.0) and row["true_yield"] < 0.75
+
+
 def test_two_areas_of_one_entry_are_a_mistake(tmp_path: Path) -> None:
     text = refused(tmp_path, PACKAGE.replace("core_area", "area: 400 mm^2, core_area"))
     assert "nothing reads core_area of a die that has area" in text

@@ -93,8 +93,10 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
 
 
 def _unread(design: PackageDesign, entry: Entry, defined: Mapping[str, Node]) -> Iterator[Problem]:
-    """Parameters of a design, and definitions that the entry itself states, on which none of its numbers depends."""
-    if silent := sorted(entry.values.keys() - design.used):
+    """Parameters and definitions that an entry itself states and on which none of the numbers of its design depends."""
+    given = checks.mapping(entry.body["parameters"], "parameters") if "parameters" in entry.body else {}
+    stated = {name for name, node in given.items() if states(entry.name, node)}
+    if silent := sorted(stated - design.used):
         yield entry.node.problem(f"no die and no link reads the parameters {', '.join(silent)}")
     for name, node in defined.items():
         if name not in design.defining and states(entry.name, node):
