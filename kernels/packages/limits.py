@@ -87,13 +87,14 @@ def wiring_slack(tree: Tree, row: int) -> float:
 
 
 @compiled
-def exceeds_power(unit: Unit, tree: Tree, row: int) -> bool:
-    """Whether a die that is no carrier gives off more per area, with all that is stacked on it, than is led away."""
+def exceeds_power(unit: Unit) -> bool:
+    """Whether a die gives off more per area, with all that stands on it, than is led away where it is mounted.
+
+    Whether either is called a carrier is bookkeeping of costs and no matter of heat.
+    """
     code, _, host, _, _, result = unit
-    if code.parent < 0 or code.carrier == 1 or tree.codes[code.parent].carrier == 0:
-        return False
     limit = host.assembly_power_density_W_per_mm2
-    return limit > 0.0 and result.total_power_W > limit * result.area_mm2
+    return code.parent >= 0 and limit > 0.0 and result.total_power_W > limit * result.area_mm2
 
 
 @compiled
@@ -153,7 +154,7 @@ def status_of(tree: Tree, unit: Unit, row: int, load: float, reached: bool) -> f
         return CARRIER_EXCEEDS
     if parts.buried_area > result.area_mm2 * (1.0 + ROUNDING):
         return BURIED_EXCEED
-    if exceeds_power(unit, tree, row):
+    if exceeds_power(unit):
         return POWER_EXCEEDED
     if blocks_exceed(die, result.core_mm2) and made:
         return BLOCKS_EXCEED

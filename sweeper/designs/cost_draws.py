@@ -90,10 +90,11 @@ def attributed(parents: Sequence[int], results: np.ndarray) -> tuple[np.ndarray,
 
 
 def columns_of(results: np.ndarray) -> dict[str, np.ndarray]:
-    """OUTPUTS [draw] of a package from results [draw, die, RESULTS]; NaN where a number is not finite."""
+    """OUTPUTS [draw] of a package from results [draw, die, RESULTS]; NaN where a number is not finite. The total is
+    without a design of which no share is known."""
     names = [output.name for equation in TOLD for output in equation.outputs]
     rows = np.empty((len(results), len(names)))
     told_of_each(results, rows)
     rows[~np.isfinite(rows)] = math.nan
     columns = dict(zip(names, rows.T, strict=True))
-    return {**columns, TOTAL.name: columns["package_cost_usd"] + columns["package_design_usd"]}
+    return {**columns, TOTAL.name: columns["package_cost_usd"] + np.nan_to_num(columns["package_design_usd"])}

@@ -53,7 +53,8 @@ def _bars(panel: "Axes", reports: Sequence[CostReport]) -> None:
     far = float(np.max(ends, initial=1.0, where=np.isfinite(ends)))
     left = np.zeros(len(reports))
     for number, (name, label) in enumerate(PARTS.items()):
-        widths = np.array([report.parts[number].value if has_cost(report) else 0.0 for report in reports])
+        values = [report.parts[number].value if has_cost(report) else 0.0 for report in reports]
+        widths = np.nan_to_num(np.array(values))  # a design that is not known is no part of the total
         panel.barh(places, widths, left=left, height=0.42, color=COLOURS[name], label=label)
         for place, width, start in zip(places, widths, left, strict=True):
             if width > ROOM * far:

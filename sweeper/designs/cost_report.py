@@ -5,7 +5,7 @@ Costs are those of the equations that studies use. A value is that of draw 0, a 
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,19 @@ FACTS = {
 }
 """Further columns: what a table calls them, the unit in which it shows them, and what one of it is in theirs."""
 
+WITHOUT_DESIGN = "cost of one package that works, without design"
+
+FEWEST = 20
+"""Draws of which 5 % is one: the band of fewer says nothing of a value outside."""
+
 HINGES = 10
 """Inputs that a report names."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """A quantity of the package: its value, and the band of the draws."""
+    """A quantity of the package: its value, the band of the draws, and on which side of this band the value lies:
+    "below", "above", or "" within."""
 
     name: str
     about: str
@@ -57,6 +63,7 @@ class Amount:
     p5: float
     p50: float
     p95: float
+    side: str
 
 
 @dataclass(frozen=True)
@@ -100,11 +107,21 @@ class Hinge:
 
 
 @dataclass(frozen=True)
+class OneSided:
+    """An input of which all draws lie on one side of its value: `drawn` is "upwards" or "downwards"."""
+
+    name: str
+    drawn: str
+
+
+@dataclass(frozen=True)
 class CostReport:
     """All about one design.
 
     `status` is why it cannot be built, one of `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that
-    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can.
+    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can. `without_design`
+    says that the total has no share of a design, as the package says no volume; `one_sided` which inputs are drawn on
+    one side of their value only: what they decide may lie outside its band.
     """
 
     design: str
@@ -113,6 +130,8 @@ class CostReport:
     status: str
     status_die: str
     buildable_share: float
+    without_design: bool
+    one_sided: tuple[OneSided, ...]
     total: Amount
     parts: tuple[Amount, ...]
     facts: tuple[Amount, ...]
@@ -135,6 +154,7 @@ class CostComparison:
 def cost_report(drawn: CostDraws) -> CostReport:
     """All about one evaluated design. Bands are of the draws in which it can be built, if there are any."""
     built = drawn.status[1:] == 0.0
+    total = replace(TOTAL, about=WITHOUT_DESIGN) if drawn.design.undesigned else TOTAL
     return CostReport(
         design=drawn.design.name,
         settings=dict(drawn.settings),
@@ -142,7 +162,9 @@ def cost_report(drawn: CostDraws) -> CostReport:
         status=STATUS[int(drawn.status[0])],
         status_die=_blamed(drawn),
         buildable_share=float(np.mean(built)),
-        total=_amount(TOTAL, drawn.total_usd, built),
+        without_design=drawn.design.undesigned,
+        one_sided=_one_sided(drawn.values),
+        total=_amount(total, drawn.total_usd, built),
         parts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in PARTS),
         facts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in FACTS),
         dies=_dies(drawn),
@@ -152,15 +174,17 @@ def cost_report(drawn: CostDraws) -> CostReport:
 
 def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
     """How a design compares with another in the same draws, in which all that both use has the same values; those count
-    in which both can be built, if there are any."""
-    difference = first.total_usd - second.total_usd
+    in which both can be built, if there are any. Both are without design where one of them is."""
+    bare = first.design.undesigned or second.design.undesigned
+    usd = [each.columns["package_cost_usd"] if bare else each.total_usd for each in (first, second)]
+    difference = usd[0] - usd[1]
     both = (first.status[1:] == 0.0) & (second.status[1:] == 0.0)
     counted = both if both.any() else np.ones_like(both)
-    about = f"total of {first.design.name} less that of {second.design.name}"
+    about = f"total of {first.design.name} less that of {second.design.name}" + (", without design" if bare else "")
     return CostComparison(
         first=cost_report(first),
         second=cost_report(second),
-        probability_cheaper=probability_less(first.total_usd[1:][counted], second.total_usd[1:][counted]),
+        probability_cheaper=probability_less(usd[0][1:][counted], usd[1][1:][counted]),
         difference=_amount(Output("difference_usd", "usd", about), difference, counted),
         hinges=_hinges({**second.inputs, **first.inputs}, {**second.values, **first.values}, difference),
     )
@@ -178,7 +202,18 @@ def as_json(report: CostReport | CostComparison) -> dict[str, Any]:
 def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
     """A quantity [draw], and its band over the `counted` draws [draw but the first]; over all where none counts."""
     drawn = values[1:][counted] if counted.any() else values[1:]
-    return Amount(output.name, output.about, output.unit, float(values[0]), *bands(drawn))
+    value, (p5, p50, p95) = float(values[0]), bands(drawn)
+    side = "" if len(drawn) < FEWEST else "below" if value < p5 else "above" if value > p95 else ""
+    return Amount(output.name, output.about, output.unit, value, p5, p50, p95, side)
+
+
+def _one_sided(values: Mapping[str, Value]) -> tuple[OneSided, ...]:
+    """Inputs whose value is one of their ends, in the order of their names."""
+    return tuple(
+        OneSided(name, "upwards" if value.low == value.number else "downwards")
+        for name, value in sorted(values.items())
+        if value.number in (value.low, value.high)
+    )
 
 
 def _blamed(drawn: CostDraws) -> str:

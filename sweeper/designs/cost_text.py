@@ -12,6 +12,9 @@ from sweeper.views.uncertainty import by_chance
 SOURCE_LETTERS = 60
 """Letters of a source that a table shows."""
 
+SIDES = 6
+"""Numbers drawn on one side that a note names."""
+
 DIE_HEADS = (
     *("DIE", "COUNT", "AREA mm2", "FIELDS", "PER WAFER", "YIELD", "TESTED"),
     *("EACH usd", "DIES", "MOUNTING", "PRICE", "SHARE", "DESIGN"),
@@ -27,7 +30,8 @@ def text(report: CostReport | CostComparison) -> str:
     """A report, or a comparison after the report of its first design, as tables."""
     if isinstance(report, CostComparison):
         return "\n\n".join([text(report.first), _comparison_text(report)])
-    blocks = [f"{_headline(report)}\n{feasibility(report)}", f"{_die_table(report.dies)}\n{DIE_NOTE}"]
+    head = "\n".join([_headline(report), feasibility(report), *_notes(report)])
+    blocks = [head, f"{_die_table(report.dies)}\n{DIE_NOTE}"]
     if has_cost(report):
         hinges = _hinge_table(report.hinges, min(report.draws, SAMPLE))
         blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
@@ -52,6 +56,7 @@ def _headline(report: CostReport) -> str:
     if not has_cost(report):
         return f"{report.design}{settings}: no cost"
     band = f"90 % of {report.draws:,} draws: {_usd(report.total.p5)} to {_usd(report.total.p95)}"
+    band += f"; the value lies {report.total.side}" if report.total.side else ""
     return f"{report.design}{settings}: {_usd(report.total.value)} usd ({band})"
 
 
@@ -66,6 +71,21 @@ def feasibility(report: CostReport) -> str:
     if not report.status:
         return f"can be built, and so in {share}"
     return f"cannot be built: {report.status.replace('_', ' ')} ({report.status_die}); can be in {share}"
+
+
+def _notes(report: CostReport) -> list[str]:
+    """What must be known of the total and of bands: what is not in it, and which values lie outside of theirs."""
+    notes = ["without design: the package says no volume"] if report.without_design else []
+    labels = {**PARTS, **{name: label for name, (label, *_) in FACTS.items()}}
+    aside = [amount for amount in (report.total, *report.parts, *report.facts) if amount.side]
+    if aside and has_cost(report):
+        outside = ", ".join(f"{labels.get(amount.name, 'total')} ({amount.side})" for amount in aside)
+        notes.append(f"outside the band of the draws: {outside}")
+    if aside and has_cost(report) and report.one_sided:
+        ends = [f"{each.name} ({each.drawn})" for each in report.one_sided]
+        more = f" and {len(ends) - SIDES} more" if len(ends) > SIDES else ""
+        notes.append(f"drawn on one side of their value only: {', '.join(ends[:SIDES])}{more}")
+    return notes
 
 
 def _die_table(dies: Sequence[Die]) -> str:
@@ -140,10 +160,12 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
 
 def _comparison_text(comparison: CostComparison) -> str:
     first, second, band = comparison.first.design, comparison.second.design, comparison.difference
-    lines = [f"VERSUS {_headline(comparison.second)}", feasibility(comparison.second)]
+    lines = [f"VERSUS {_headline(comparison.second)}", feasibility(comparison.second), *_notes(comparison.second)]
     if not math.isnan(band.value):
         cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of the draws"
         bounds = f"90 % of the draws: {_usd(band.p5)} to {_usd(band.p95)}"
+        if comparison.first.without_design or comparison.second.without_design:
+            lines.append("compared without design, of which one of them says nothing")
         lines += [
             f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
             f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",

@@ -19,7 +19,7 @@ from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
 from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
 from sweeper.designs.portfolio import VOLUME
-from sweeper.errors import Misuse, Problem, Problems
+from sweeper.errors import Misuse, Place, Problem, Problems, SpecError, SweeperError
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, RESULT, STATUS
 from sweeper.library.library import Library
@@ -35,6 +35,9 @@ from sweeper.words.attributes import Attribute
 DRAWS = 500
 """Draws of which bands are found."""
 
+LEAST_SHARE = 1e-6
+"""Share of the dies that may be mounted below which none comes to a grade: one of thousands of wafers."""
+
 SPEED_SPREAD = "speed_spread"
 SPREAD = Attribute("", "spread of the speed of dies", 0.0, (1e-6, 2.0), positive=False)
 SPEED = Attribute("", "least speed of a grade, over that of the median die", 0.0, (1e-3, 10.0), positive=False)
@@ -49,6 +52,12 @@ class Grade:
     bad_blocks: int
     speed: float
     usd: float
+    place: Place | None = None
+    """Where it is written."""
+
+    def fault(self, message: str) -> SweeperError:
+        """A mistake of this grade."""
+        return SpecError([self.place.problem(message)]) if self.place else Misuse(f"grades.{self.name}: {message}")
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,7 @@ def _grades(node: Node) -> tuple[Grade, ...]:
             speed = written.read("speed", checks.number, SPEED, default=0.0)
             usd = written.read("price", checks.number, PRICE, default=math.nan)
             written.problems.raise_any()
-            grades.append(Grade(name, bad, speed, usd))
+            grades.append(Grade(name, bad, speed, usd, given.place))
     problems.raise_any()
     if not grades:
         raise error(node, "grades names none: give at least one")
@@ -225,7 +234,7 @@ def sold_down_to(last: int, grading: Grading, results: Mapping[int, np.ndarray])
 
 def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dict[str, Any]:
     """Shares and economy of a grading, for the values and in the draws in which it can be built. Raises Misuse where it
-    cannot be built or sold."""
+    cannot be built, SpecError for a grade to which no die comes or whose blocks may all be bad."""
     numbers = np.arange(draws + 1.0)
     _check_blocks(grading, library)
     results = {
@@ -236,10 +245,9 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
     if status != 0.0:
         raise Misuse(f"{grading.design.name} cannot be built under these settings: {STATUS[int(status)]}")
     steps = [sold_down_to(last + 1, grading, results) for last in range(len(grading.grades))]
-    if not np.sum(steps[-1].shares, axis=0)[0] > 0.0:
-        raise Misuse(f"no die is fast enough for any grade of {grading.name}")
-    profits = np.array([step.profit_per_wafer_usd for step in steps])
     built = next(iter(results.values()))["status"][:, 0] == 0.0
+    _check_shares(grading, results, built)
+    profits = np.array([step.profit_per_wafer_usd for step in steps])
     profits[:, ~built] = np.nan
     best = np.argmax(np.where(np.isfinite(profits), profits, -np.inf), axis=0)
     rows = [
@@ -260,12 +268,25 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
 
 
 def _check_blocks(grading: Grading, library: Library) -> None:
-    """Raise Misuse for a grade that allows as many bad blocks as there are, or more."""
+    """Raise SpecError for a grade that allows as many bad blocks as there are, or more."""
     found = numbers_of(grading.design, library, grading.settings, np.zeros(1))
     blocks = int(found.at(grading.row * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_units"))[0])
     for grade in grading.grades:
         if grade.bad_blocks >= blocks:
-            raise Misuse(f"grades.{grade.name}.bad_blocks: {grade.bad_blocks} of the {blocks} blocks of {grading.die}")
+            most = f"at most {blocks - 1} may be bad"
+            raise grade.fault(f"bad_blocks: {grade.bad_blocks} of the {blocks} blocks of {grading.die}; {most}")
+
+
+def _check_shares(grading: Grading, results: Mapping[int, np.ndarray], built: np.ndarray) -> None:
+    """Raise SpecError for a grade to which next to no die comes in any draw that can be built: too few are so fast, or
+    so few have that many bad blocks."""
+    yields = {bad: found["true_yield"][:, grading.row] for bad, found in results.items()}
+    for grade, share in zip(grading.grades, sorted_shares(grading.grades, yields, grading.speed_spread), strict=True):
+        if not share[built].max(initial=0.0) >= LEAST_SHARE:
+            told = f"no die comes to it in any draw: fewer than {LEAST_SHARE:g} of those that may be mounted"
+            asked = f" have a speed of {grade.speed:g} and" if grade.speed > 0.0 else " have"
+            blocks = f"{asked} at most {grade.bad_blocks} bad blocks and are not good enough for a dearer grade"
+            raise grade.fault(f"{told}{blocks}; ask less of {grade.name}, or leave it out")
 
 
 def _band(profits: np.ndarray) -> dict[str, float]:

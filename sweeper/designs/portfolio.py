@@ -140,6 +140,9 @@ def _system(name: str, node: Node, stock: Stock) -> System:
     keys = (PACKAGE_ROLE, "volume", "set")
     written = checks.fields(node, f"the system {name!r}", keys, (PACKAGE_ROLE, "volume"))
     design = stock.package(stock.library.find_at(PACKAGE_ROLE, written[PACKAGE_ROLE]).name)
+    if design.undesigned:
+        message = f"{design.name} says no volume, so that no design of it is known: give it the parameter volume"
+        written.problems.append(written[PACKAGE_ROLE].problem(message))
     settings = settings_of(written, design, stock, except_for={VOLUME})
     volume = written.read("volume", checks.number, PACKAGE["volume"], default=math.nan)
     written.problems.raise_any()
@@ -224,6 +227,8 @@ def portfolio_text(report: Mapping[str, Any]) -> str:
         return {key: shown(key, value) for key, value in row.items()}
 
     def table(rows: Sequence[Mapping[str, Any]]) -> str:
+        if not rows:
+            return "nothing: all is bought"
         return listing([line(row) for row in rows], {key: key.replace("_", " ").upper() for key in rows[0]})
 
     return (

@@ -9,6 +9,7 @@ from typing import Any
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
 from sweeper.kernels.codes import DIMENSION_KINDS
 from sweeper.kernels.draws import DISTRIBUTIONS
+from sweeper.library.agreement import disagreements
 from sweeper.library.overlay import laid_over
 from sweeper.reading import checks
 from sweeper.reading.expressions import is_symbol
@@ -47,7 +48,6 @@ _NUMBER_SHAPE = "{value: ..., source: ..., grade: ...}"
 DEFAULT_SOURCE = "default of the vocabulary"
 _UNREADABLE = "unreadable"
 """Stands for a source or grade whose mistake has been noted, so that every number does not repeat it."""
-
 
 Cause = tuple[str, float]
 """What a number goes with, and the share of the draws in which it does."""
@@ -186,6 +186,7 @@ def resolve(chain: Sequence[Definition], find: Callable[[str, Node], Entry]) -> 
             _take(draft, ancestor, find)
         _add(draft, ancestor, problems)
     values = _values(definition, draft, problems)
+    problems.extend(disagreements(definition.kind, definition.written, values, draft.body))
     dimensions: tuple[str, ...] = ()
     if definition.kind == "topology":
         with problems.collecting():
@@ -200,10 +201,8 @@ def resolve(chain: Sequence[Definition], find: Callable[[str, Node], Entry]) -> 
 
 def _take(draft: _EntryDraft, definition: Definition, find: Callable[[str, Node], Entry]) -> None:
     """Take the numbers that a definition names of other entries, with their sources."""
-    written = definition.written
-    if "takes" not in written:
-        return
-    for name, node in checks.mapping(written["takes"], "takes").items():
+    takes = definition.written.get("takes")
+    for name, node in checks.mapping(takes, "takes").items() if takes else ():
         other = find(name, node)
         given = [key for key, value in other.values.items() if value.source != DEFAULT_SOURCE]
         for key in checks.names(node, f"numbers of {name}"):

@@ -12,8 +12,18 @@ _MERGED = frozenset({"parameters", "partitions", "shards", "values", "definition
 """Body keys whose mappings are merged with those of the extended entry; other keys replace it."""
 _MERGED_ROWS = {"dies": ("name",), "links": ("from", "to")}
 """Body keys whose lists are merged row by row, and what tells their rows apart: an entry states what differs."""
-MAKING = frozenset({"node", "core_area", "die_area"})
-"""Keys of a die that say how it is made: it is no bought part then."""
+_AREAS = ("core_area", "die_area", "area")
+_DISPLACED = {
+    "node": ("part",),
+    "core_area": ("part", *_AREAS),
+    "die_area": ("part", *_AREAS),
+    "area": _AREAS,
+    "part": (*_AREAS, "price", "quality", "carbon", "lead_time"),
+    "power": ("total_power",),
+    "total_power": ("power",),
+}
+"""Keys of a die of the extended entry whose place others take: what says how it is made takes that of the part that it
+is, one area that of another one, a part that of the numbers of another bought die."""
 
 
 def laid_over(below: Mapping[str, Node], key: str, above: Node) -> tuple[str, Node]:
@@ -58,13 +68,15 @@ def _merged_rows(below: Node | None, above: Node, keys: Sequence[str]) -> Node:
 
     rows = list(below.value)
     places = {_named(row, keys): place for place, row in enumerate(rows) if _named(row, keys)}
+    if keys == ("name",):
+        checks.distinct((row for row in above.value if _named(row, keys)), lambda row: _named(row, keys), _twice)
     for row in above.value:
-        # A second row of the same name is one more, and a mistake where names must differ.
+        # A second row of links between the same ends is one more.
         place = places.pop(_named(row, keys), None)
         if place is None:
             rows.append(row)
         else:
-            rows[place] = _merged(_unbought(rows[place], row), row)
+            rows[place] = _merged(_without_displaced(rows[place], row), row)
     return replace(above, value=tuple(rows))
 
 
@@ -74,8 +86,15 @@ def _named(row: Node, keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(there[key].text.strip() for key in keys if key in there)
 
 
-def _unbought(below: Node, above: Node) -> Node:
-    """A row without the part that it is, if the one laid over it says how it is made."""
-    if isinstance(below.value, dict) and isinstance(above.value, dict) and not MAKING.isdisjoint(above.value):
-        return replace(below, value={key: node for key, node in below.value.items() if key != "part"})
-    return below
+def _twice(row: Node, first: Node) -> str:
+    return f"the die {_named(row, ('name',))[0]} is given twice, first in line {first.line}: say all of it in one row"
+
+
+def _without_displaced(below: Node, above: Node) -> Node:
+    """A row without what the one laid over it takes the place of."""
+    if not (isinstance(below.value, dict) and isinstance(above.value, dict)):
+        return below
+    # What a die states beside one part it states beside another one, too.
+    stated = above.value.keys() - ({"part"} & below.value.keys())
+    gone = frozenset(key for each in stated for key in _DISPLACED.get(each, ()))
+    return replace(below, value={key: node for key, node in below.value.items() if key not in gone})

@@ -31,6 +31,13 @@ class Definitions:
                 needed = needed - {name} | (expression.moved_by(none) or frozenset())
         return needed
 
+    def named(self, symbols: Iterable[str]) -> frozenset[str]:
+        """Some symbols, and those that the definitions among them name."""
+        found = frozenset(symbols)
+        for name, expression in reversed(self.expressions):
+            found |= expression.symbols if name in found else frozenset()
+        return found
+
     def vanishing(self, zeros: Collection[str]) -> frozenset[str]:
         """Symbols that are 0, and the definitions that are 0 therefore."""
         none = frozenset(zeros)
@@ -49,10 +56,7 @@ class Definitions:
 
     def written(self, steps: Steps, symbols: Iterable[str]) -> dict[str, int]:
         """Places, among steps, of the definitions that some symbols need."""
-        needed = set(symbols)
-        for name, expression in reversed(self.expressions):
-            if name in needed:
-                needed |= expression.symbols
+        needed = self.named(symbols)
         places: dict[str, int] = {}
         for name, expression in self.expressions:
             if name in needed:

@@ -134,7 +134,7 @@ def test_a_grade_that_brings_less_than_the_rest_is_not_worth_it() -> None:
 def test_what_cannot_be_sold_or_built_is_refused(tmp_path: Path) -> None:
     stock = library()
     grading = read_grading(EXAMPLE, stock)
-    with pytest.raises(Misuse, match="no die is fast enough"):
+    with pytest.raises(Misuse, match="no die comes to it in any draw"):
         grades_report(replace(grading, grades=(Grade("all", 12, 1.2, 1e4),), speed_spread=0.0), stock, 2)
     with pytest.raises(Misuse, match="144 of the 144 blocks of gpu"):
         grades_report(replace(grading, grades=(Grade("all", 144, 0.0, 1e4),)), stock, 2)
@@ -202,6 +202,14 @@ FASTER = "0\ngrades:\n  fast: {bad_blocks: 12, speed: 1.01"
         ("bad_blocks: 30, ", "", 9, "lacks the key 'bad_blocks'"),
         ("speed_spread: 0.06\n", "", 3, "lacks the key 'speed_spread': grades.fast asks for a speed"),
         ("bad_blocks: 30, speed: 0.85", "bad_blocks: 12, speed: 0.97", 9, "grades.board: no die comes to it: fast"),
+        ("speed: 0.97", "speed: 9", 8, "grades.fast: no die comes to it in any draw: fewer than 1e-06"),
+        ("speed: 0.97", "speed: 1.5", 8, "have a speed of 1.5 and at most 12 bad blocks"),
+        (
+            "bad_blocks: 72",
+            "bad_blocks: 200",
+            10,
+            "entry: bad_blocks: 200 of the 144 blocks of gpu; at most 143",
+        ),
         ("price: 2000 usd", "price: 23000 usd", 9, "grades.board: no die comes to it: entry, which is not cheaper"),
         ("0.06\ngrades:\n  fast: {bad_blocks: 12, speed: 0.97", FASTER, 8, "all have a speed of 1, found 1.01"),
         ("die: gpu", "die: gpu\nset: {package.dice: 2}", 6, "unknown setting of h100 'package.dice'"),

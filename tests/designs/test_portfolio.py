@@ -123,3 +123,29 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, li
     found = run(path)
     assert found.exit_code == 2 and fragment in found.stderr
     assert f"p.yaml:{line}:" in found.stderr
+
+
+BOUGHT = """\
+box:
+  description: a bought die
+  source: s
+  grade: assumed
+  parameters: {volume: 1e6}
+  dies:
+    - {name: die, node: n5, wafer: wafer_300, assembly: free_assembly, test: no_test, area: 9 mm^2, price: 5 usd,
+       quality: 1}
+"""
+
+
+def test_a_package_without_a_volume_is_no_system(tmp_path: Path) -> None:
+    """No design of it is known; of what is bought there is none, which may be."""
+    (tmp_path / "packages").mkdir()
+    path = tmp_path / "p.yaml"
+    path.write_text("portfolio: x\nsystems:\n  a: {package: box, volume: 5e5}\n")
+    (tmp_path / "packages" / "own.yaml").write_text(BOUGHT)
+    found = run(path, "--library", str(tmp_path))
+    assert found.exit_code == 0 and "nothing: all is bought" in found.stdout
+    (tmp_path / "packages" / "own.yaml").write_text(BOUGHT.replace("  parameters: {volume: 1e6}\n", ""))
+    for options in ((), ("--json",)):
+        found = run(path, "--library", str(tmp_path), *options)
+        assert found.exit_code == 2 and "p.yaml:3:16: systems.a.package: box says no volume" in found.stderr

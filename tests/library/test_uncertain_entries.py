@@ -111,9 +111,11 @@ def test_parameters_have_ranges_of_one_unit(tmp_path: Path) -> None:
 
 def test_nodes_wafers_and_packages_keep_their_words(tmp_path: Path) -> None:
     files = {
-        "nodes/n.yaml": f"thin: {{{SOURCED}, yield_model: poisson, defect_density: 0.09 1/cm^2}}\n"
+        "nodes/n.yaml": f"thin: {{{SOURCED}, yield_model: poisson, defect_density: 0.09 1/cm^2, wafer_price: 9 usd, "
+        "mask_set: 0 usd, stitching_yield: 1, design_price: 0 usd/mm^2, chip_design_price: 0 usd/mm^2, "
+        "chip_fixed_price: 0 usd}\n"
         "thinner: {extends: thin}\n",
-        "wafers/w.yaml": f"round: {{{SOURCED}, dies_per_wafer: grid, scribe: 100 um}}\n",
+        "wafers/w.yaml": f"round: {{{SOURCED}, dies_per_wafer: grid, scribe: 100 um, process_yield: 1}}\n",
         "packages/p.yaml": f"pair: {{{SOURCED}, parameters: {{die_area: 2 cm^2, power: {{value: 90 W, low: 80 W}}}}, "
         "dies: [{name: a}], conventions: {bumps_once: 1}}\n"
         f"bigger: {{extends: pair, {SOURCED}, parameters: {{die_area: 300 mm^2}}}}\n",

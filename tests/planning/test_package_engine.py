@@ -294,6 +294,7 @@ def test_costs_without_a_package_are_told_where_they_are_asked_for(tmp_path: Pat
         ("  package: chiplets\n", "add an axis such as node: n5"),
         ("  package: a100\n  package.chiplets: 3\n", "unknown parameter of package 'a100'"),
         ("  package: a101\n", "did you mean 'a100'?"),
+        ("  package: a100\n  assembly: [cowos_s, cowos_r]\n", "but a100 names its own: write assembly: selected"),
         ("  package: a100\n  node.wafer_price: 100 usd\n", "without an axis node"),
         ("  package: chiplets\n  node: n5\n  node.wafer_price: 100 GB\n", "need a quantity in usd"),
         ("  package: chiplets\n  node: n5\n  package.chiplets: 1.5\n", "must be a whole number"),
@@ -321,7 +322,7 @@ def test_memory_outside_the_package_is_paid_as_listed(tmp_path: Path) -> None:
 
 
 def test_bands_tell_in_how_many_draws_a_package_can_be_built(tmp_path: Path) -> None:
-    packages = LIBRARY.replace("interface: pcie5_x16, bandwidth: 3000 Gb/s", "interface: hbm2e_phy, count: 30")
+    packages = LIBRARY.replace("interface: pcie5_x16, bandwidth: 3000 Gb/s", "interface: hbm2e_phy, count: 6")
     text = (
         HEAD
         + "  package: plain\nsearch: {draw: {range: [1, 60, 1]}}\noutput: {mode: bands, columns: [package_cost_usd]}\n"

@@ -24,36 +24,39 @@ from sweeper.views.lineage import explain
 from tests.support.small_specs import write_files
 
 ASSEMBLIES = """\
-weak: {source: s, grade: assumed, alignment_yield: 0.9, package_price: 10 usd}
-strong: {source: s, grade: assumed, alignment_yield: {value: 0.99, low: 0.95, high: 1}, package_price: 20 usd}
+weak: {source: s, grade: assumed, alignment_yield: 0.9, bond_yield: 1, tsv_yield: 1, package_price: 10 usd}
+strong: {extends: weak, source: s, alignment_yield: {value: 0.99, low: 0.95, high: 1}, package_price: 20 usd}
 weaker: {extends: weak, source: s, package_price: 1 usd}
-lid: {source: s, grade: assumed, step_yield: 0.98, package_price: 4 usd}
+lid: {extends: weak, source: s, alignment_yield: 1, step_yield: 0.98, package_price: 4 usd}
 """
 TESTS = """\
-half: {source: s, grade: assumed, self_tested: 0, assembly_coverage: 0.5, assembly_patterns: 0,
+half: {source: s, grade: assumed, self_tested: 0, self_coverage: 0, assembly_coverage: 0.5, assembly_patterns: 0,
   assembly_chain_length: 0 1/mm^2, self_pads: 0, assembly_pads: 0, self_pads_per_chain: 0, assembly_pads_per_chain: 0}
 sure: {extends: half, source: s, assembly_coverage: 1}
 blind: {extends: half, source: s, assembly_tested: 0, assembly_coverage: 0}
 """
 NODES = """\
-plain: {source: s, grade: assumed, wafer_price: 0 usd, active: 0}
-dear: {source: s, grade: assumed, wafer_price: 7068.583470577035 usd, active: 0}
+plain: {source: s, grade: assumed, wafer_price: 0 usd, active: 0, defect_density: 0 1/mm^2, mask_set: 0 usd,
+  stitching_yield: 1, design_price: 0 usd/mm^2, chip_design_price: 0 usd/mm^2, chip_fixed_price: 0 usd}
+dear: {extends: plain, source: s, wafer_price: 7068.583470577035 usd}
 """
 WAFERS = """\
+designed: {extends: by_area, source: s, memory_design_price: 1 usd/mm^2, logic_design_price: 1 usd/mm^2}
 by_area: {source: s, grade: assumed, dies_per_wafer: area, edge_exclusion: 0 mm, scribe: 0 mm, reticle_x: 300 mm,
-  reticle_y: 300 mm}
+  reticle_y: 300 mm, process_yield: 1}
 """
 PARTS = """\
 stack: {source: s, grade: assumed, node: plain, wafer: by_area, assembly: weak, test: blind, price: 30 usd,
   area: 25 mm^2, quality: 0.95, carbon: 2 kg, power: 3 W}
 better: {extends: stack, source: s, price: 44 usd, quality: 0.99}
-bare: {source: s, grade: assumed, price: 5 usd, area: 4 mm^2, carbon: 1 kg}
+bare: {source: s, grade: assumed, price: 5 usd, area: 4 mm^2, quality: 1, carbon: 1 kg}
 """
 INTERFACES = """\
 wide: {source: s, grade: assumed, tx_area: 2 mm^2, rx_area: 1 mm^2, wires: 8, reach: 100 mm}
 narrow: {extends: wide, source: s, tx_area: 0.5 mm^2}
 """
 PROCESSES = "node: plain, wafer: by_area, assembly: weak, test: blind"
+DESIGNED = PROCESSES.replace("by_area", "designed")
 BASE = f"""\
 base:
   description: one logic die and stacks on a board
@@ -324,7 +327,9 @@ def test_a_new_row_needs_what_every_die_needs(tmp_path: Path) -> None:
 
 def test_a_core_is_no_more_than_all_of_it(tmp_path: Path) -> None:
     """Who states the share of memory alone has logic everywhere else twice."""
-    row = f"  dies:\n    - {{name: cache, on: board, {PROCESSES}, core_area: 9 mm^2, memory_share: 0.3%s}}\n"
+    row = (
+        f"  dies:\n    - {{name: cache, on: board, {DESIGNED}, core_area: 9 mm^2, quantity: 9, memory_share: 0.3%s}}\n"
+    )
     with pytest.raises(SpecError) as caught:
         read(tmp_path, "other", variant(row % ""))
     assert "memory_share, logic_share, analog_share of a die add up to 1.3, at most 1" in str(caught.value)
@@ -336,7 +341,12 @@ IMPOSSIBLE = [
     ("count: stacks - 1", "package.stacks", "0", "stacks - 1 gives -1 as count of die cache"),
     ("count: stacks / 2", "package.stacks", "1", "stacks / 2 gives 0.5 as count of die cache"),
     ("quality: stacks / 2", "package.stacks", "4", "stacks / 2 gives 2 as quality of die cache"),
-    ("price: logic_price - 30", "package.logic_price", "20 usd", "logic_price - 30 gives -10 as price of die cache"),
+    (
+        "quality: 1, price: logic_price - 30",
+        "package.logic_price",
+        "20 usd",
+        "logic_price - 30 gives -10 as price of die cache",
+    ),
 ]
 
 
@@ -408,12 +418,12 @@ own: {{extends: base, source: s, dies: [{{name: cache, on: board, part: stack, s
 
 
 def test_a_variant_that_buys_a_die_need_not_take_back_what_it_was_made_of(tmp_path: Path) -> None:
-    row = f"{{name: made, on: board, {PROCESSES}, core_area: 9 mm^2, logic_share: 0.5%s}}"
-    bought = variant("  dies: [{name: made, price: 3 usd}]\n", "other", "bought")
+    row = f"{{name: made, on: board, {DESIGNED}, core_area: 9 mm^2, quantity: 9, logic_share: 0.5%s}}"
+    bought = variant("  dies: [{name: made, price: 3 usd, quality: 1}]\n", "other", "bought")
     packages = variant(f"  dies: [{row % ''}]\n") + bought
     assert cost(tmp_path, "bought", packages) > cost(tmp_path, "base")
     with pytest.raises(SpecError, match="nothing reads logic_share of a die that has price"):
-        read(tmp_path, "other", variant(f"  dies: [{row % ', price: 3 usd'}]\n"))
+        read(tmp_path, "other", variant(f"  dies: [{row % ', price: 3 usd, quality: 1'}]\n"))
 
 
 def test_a_parameter_is_not_called_what_is_found_of_a_package(tmp_path: Path) -> None:
@@ -575,8 +585,18 @@ def test_what_a_die_states_comes_before_its_part(tmp_path: Path) -> None:
 
 
 def test_a_process_of_the_die_comes_before_that_of_its_part(tmp_path: Path) -> None:
-    design, _ = read(tmp_path, "other", parted("part: stack, test: sure"))
-    assert ("test", "sure") in design.entries
+    """Where it is read: once something is mounted on it."""
+    row = parted("part: stack, test: sure, assembly: strong")
+    design, _ = read(tmp_path, "other", row + f"    - {{name: top, on: more, {PROCESSES}, part: bare}}\n")
+    assert {("test", "sure"), ("assembly", "strong")} <= {*design.entries}
+
+
+@pytest.mark.parametrize("key", ["node: plain", "wafer: by_area", "assembly: weak", "test: sure"])
+def test_a_process_that_a_part_says_is_not_said_again(tmp_path: Path, key: str) -> None:
+    name = key.partition(":")[0]
+    with pytest.raises(SpecError, match=f"own.yaml:.*nothing reads {name} of more: it is bought") as caught:
+        read(tmp_path, "other", parted(f"part: stack, {key}"))
+    assert len(caught.value.problems) == 1
 
 
 def test_a_part_without_processes_leaves_them_to_the_die(tmp_path: Path) -> None:
@@ -614,7 +634,7 @@ SELECTED = {
 def test_an_entry_may_be_left_to_the_study(tmp_path: Path, role: str) -> None:
     text, first, second = SELECTED[role]
     more = variant(text)
-    fixed = more + variant(text.replace("selected", second), name="fixed")
+    fixed = more + variant(text.replace("selected", second).replace(f", {PROCESSES}", ""), name="fixed")
     wanted = [BASE_COST, cost(tmp_path, "fixed", fixed)]
     assert [cost(tmp_path, "other", more, **{role: name}) for name in (first, second)] == pytest.approx(
         wanted, rel=1e-12
@@ -831,7 +851,7 @@ def test_the_command_of_the_guide() -> None:
         ("assembly/strong/alignment_yield: [0.5, 0.9]", "no package of this study uses the assembly strong"),
         ("assembly/strong/alignment_yield: 0.5", "no package of this study uses the assembly strong"),
         ("assembly/weak: 0.5", "assembly"),
-        ("assembly: weak", "nothing reads it"),
+        ("assembly: weak", "but base names its own: write assembly: selected"),
     ],
 )
 def test_a_mistake_in_a_path_of_a_study_is_one_clear_message(tmp_path: Path, axis: str, fragment: str) -> None:
@@ -849,7 +869,7 @@ def test_numbers_follow_their_path_by_year(tmp_path: Path) -> None:
     that is set by its path, and one without a path, stay."""
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "p.yaml").write_text(
-        "aged: {description: d, source: s, grade: assumed, node: dummy_silicon, wafer: wafer_300,\n"
+        "aged: {description: d, source: s, grade: assumed, quality: 1, node: dummy_silicon, wafer: wafer_300,\n"
         "  assembly: hbm_stack, test: no_test, area: 10 mm^2, carbon: 1 kg,\n"
         "  price: {value: 100 usd, low: 80 usd, high: 120 usd, path: {2020: 200 usd, 2022: 100 usd}}}\n"
     )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sweeper.cli import main
 from sweeper.errors import Problem, SpecError
+from sweeper.library.agreement import RULES
 from sweeper.library.library import FOLDERS, Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 from sweeper.planning.plan import make_plan
@@ -136,7 +137,10 @@ def test_every_number_of_an_entry_may_lie_at_the_ends_of_its_range(tmp_path: Pat
     attributes, before, indent = ENTRIES[kind]
     head = f"entry:\n  source: s\n  grade: assumed\n{before}"
     texts = turns({name: allowed(attribute) for name, attribute in attributes.items()})
-    assert entries_problems(tmp_path, kind, [head + lines_of(values, indent) for values in texts]) == []
+    problems = entries_problems(tmp_path, kind, [head + lines_of(values, indent) for values in texts])
+    # Not all may lie there together: a panel has no diameter.
+    apart = tuple(rule.why for rule in RULES)
+    assert [problem for problem in problems if not problem.message.endswith(apart)] == []
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

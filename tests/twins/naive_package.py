@@ -660,8 +660,8 @@ def unequal(package: Package, die: Values, children: Children, of: Found) -> boo
 
 
 def too_hot(package: Package, die: Values, of: Found) -> bool:
-    """Whether it is a die on a carrier that gives off more than the carrier's assembly lets through."""
-    if die.parent < 0 or die.carrier or not package.dies[die.parent].carrier:
+    """Whether what is mounted gives off more per area than the assembly that mounts it lets through."""
+    if die.parent < 0:
         return False
     limit = package.dies[die.parent].assembly_power_density_W_per_mm2
     return bool(limit and of["total_power_W"] > limit * of["area_mm2"])

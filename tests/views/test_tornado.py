@@ -91,7 +91,8 @@ def test_a_price_depends_on_prices() -> None:
 
 def test_a_package_moves_with_what_it_is_made_of() -> None:
     """Prices and yields of the library by their paths, of the selected node, and parameters of the design."""
-    plan = sweeper.plan("chiplet_count")
+    four = "package.chiplets=4"
+    plan = sweeper.plan("chiplet_count", settings=[four])
     cost = tornado(plan, 0, "package_cost_usd")
     bars = {bar.parameter: bar for bar in cost.bars}
     assert {"node.wafer_price", "assembly/cowos_s/package_price", "package.silicon_area"} <= {*bars}
@@ -101,8 +102,14 @@ def test_a_package_moves_with_what_it_is_made_of() -> None:
     assert (metal.low, metal.high) == pytest.approx((1.0 - lost / 0.8, 1.0 - lost / 1.2), rel=1e-12)
     for name in ("assembly/cowos_s/alignment_yield", "assembly/cowos_s/package_price", "package.silicon_area"):
         for number, usd in ((bars[name].low, bars[name].at_low), (bars[name].high, bars[name].at_high)):
-            written = sweeper.plan("chiplet_count", settings=[f"{name}={number!r} {bars[name].unit}".strip()])
+            written = sweeper.plan("chiplet_count", settings=[four, f"{name}={number!r} {bars[name].unit}".strip()])
             assert written.points([0], ["package_cost_usd"])["package_cost_usd"][0] == pytest.approx(usd, rel=1e-12)
+
+
+def test_a_die_that_outgrows_the_reticle_cannot_be_made() -> None:
+    """One of 800 mm2, and a fifth more."""
+    bars = {bar.parameter: bar for bar in tornado(sweeper.plan("chiplet_count"), 0, "package_cost_usd").bars}
+    assert "die_exceeds_reticle" in bars["package.silicon_area"].cannot
 
 
 def test_a_node_that_is_selected_and_named_is_varied_apart() -> None:

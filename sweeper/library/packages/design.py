@@ -99,6 +99,12 @@ class PackageDesign:
         return frozenset[str]().union(*(self.symbols(cell) for cell in self.cells if isinstance(cell, Expression)))
 
     @cached_property
+    def defining(self) -> frozenset[str]:
+        """What its numbers name, and what the definitions among that name."""
+        named = frozenset[str]().union(*(cell.symbols for cell in self.cells if isinstance(cell, Expression)))
+        return self.definitions.named(named)
+
+    @cached_property
     def numbers(self) -> dict[str, Attribute]:
         """Its own numbers by the names under which a study replaces them: parameters, and paths of the library's."""
         own = {f"package.{name}": numeric(f"package.{name}") for name in self.parameters}
@@ -148,6 +154,13 @@ class PackageDesign:
         place = DIE_NUMBERS.index("given_price_usd")
         prices = (self.cells[die * len(DIE_NUMBERS) + place] for die in range(len(self.dies)))
         return tuple(not (isinstance(price, float) and math.isnan(price)) for price in prices)
+
+    @cached_property
+    def undesigned(self) -> bool:
+        """Whether no share of its design is known, as it does not say how many are made."""
+        place = DIE_NUMBERS.index("quantity")
+        quantities = (self.cells[die * len(DIE_NUMBERS) + place] for die in range(len(self.dies)))
+        return any(isinstance(quantity, float) and math.isnan(quantity) for quantity in quantities)
 
     @cached_property
     def made(self) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,7 @@
 """Numbers that a package design takes from entries of the library, or from those that the study selects."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sweeper.kernels.packages.defects import YIELD_MODELS
@@ -12,7 +12,7 @@ from sweeper.library.library import Library
 from sweeper.library.packages.design import Cell, Quoted
 from sweeper.reading import checks
 from sweeper.reading.expressions import Expression
-from sweeper.reading.nodes import Node
+from sweeper.reading.nodes import Node, error
 from sweeper.words.columns import attribute_column, role_columns
 from sweeper.words.packages import DIE, PART
 from sweeper.words.system import ATTRIBUTES
@@ -41,10 +41,13 @@ class Quotes:
 
     def with_part(self, written: checks.Fields) -> checks.Fields:
         """A die with the processes of the part that it is, where it does not name its own."""
+        return checks.Fields({**self.part_of(written), **written}, written.problems)
+
+    def part_of(self, written: checks.Fields) -> Mapping[str, Node]:
+        """What the part that a die is says of its processes; nothing where it is none or the study selects it."""
         if "part" not in written or checks.text(written["part"], "part") == SELECTED:
-            return written
-        body = self.entry("part", written["part"]).body
-        return checks.Fields({**body, **written}, written.problems)
+            return {}
+        return self.entry("part", written["part"]).body
 
     def bought(self, written: checks.Fields) -> dict[str, Cell]:
         """Numbers of the part that a die is and which the die does not state, by the columns of a die."""
@@ -73,6 +76,17 @@ class Quotes:
             )
             for name, attribute in ATTRIBUTES[entry.kind].items()
         }
+
+    def check_wafer(self, node: Node, wafer: Node) -> None:
+        """Raise SpecError for a process with transistors on a panel that reaches beyond the wafers of its price."""
+        if SELECTED in (node.text.strip(), wafer.text.strip()):
+            return
+        process, panel = self.entry("node", node), self.entry("wafer", wafer)
+        side = max(panel.values[key].number for key in ("panel_x", "panel_y"))
+        diameter = process.values["price_diameter"].number
+        if process.values["active"].number and side > diameter:
+            made = f"{process.name} has transistors and is made on wafers of {diameter:g} mm"
+            raise error(wafer, f"{made}, and {panel.name} is a panel of {side:g} mm: name a wafer")
 
     def layer(self, node: Node) -> dict[str, Cell]:
         """Numbers of a node, or of the node that the study selects. Its price is that of an area."""

@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sweeper.errors import Problems, SpecError, unknown
+from sweeper.errors import Problem, Problems, SpecError, unknown
 from sweeper.kernels.packages.equations import TOLD
 from sweeper.kernels.packages.layout import (
     CONVENTIONS,
@@ -21,16 +21,10 @@ from sweeper.kernels.packages.layout import (
 )
 from sweeper.library.entries import Entry
 from sweeper.library.library import Library
-from sweeper.library.packages.design import (
-    MADE_SYMBOLS,
-    SPACE_SYMBOLS,
-    Asked,
-    Cell,
-    Impossible,
-    PackageDesign,
-)
+from sweeper.library.packages.design import MADE_SYMBOLS, SPACE_SYMBOLS, Asked, Cell, Impossible, PackageDesign
+from sweeper.library.packages.dies import PROCESSES, Die, Link, carriers_first, check_dies, check_links, text_of
 from sweeper.library.packages.numbers import SELECTED, Quotes
-from sweeper.library.packages.together import check_shares, check_together
+from sweeper.library.packages.together import check_shares, check_together, states
 from sweeper.reading import checks
 from sweeper.reading.definitions import Definitions, read_definitions
 from sweeper.reading.expressions import Expression
@@ -48,9 +42,8 @@ MAX_STACK = 64
 TOLD_COLUMNS = frozenset(output.name for told in TOLD for output in told.outputs)
 """Columns that equations write of a package."""
 
-_PROCESSES = ("wafer", "assembly", "test")
 _DIE_KEYS = (
-    *("name", "on", "side", "face", "buried", "carrier", "part", "node", *_PROCESSES, "steps", "stack", "stack_limit"),
+    *("name", "on", "side", "face", "buried", "carrier", "part", "node", *PROCESSES, "steps", "stack", "stack_limit"),
     *DIE,
 )
 _QUANTITY = re.compile(r"[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?(?:\s*(?![eE][-+]?[0-9])[A-Za-z%µ].*)?$")
@@ -73,14 +66,14 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
                 f"what is found of a package is called package_{name}, too: give the parameter {name} another name"
             )
             problems.append(entry.node.problem(message))
-    reader = _Reader(Quotes(library), frozenset({*symbols, *defined}), values, frozenset(conventions))
+    reader = _Reader(entry.name, Quotes(library), frozenset({*symbols, *defined}), values, frozenset(conventions))
     if "dies" not in body:
         problems.append(entry.node.problem(f"the package {entry.name!r} lacks the key 'dies'"))
     for number, node in enumerate(carriers_first(body.read("dies", checks.items, "dies", default=()))):
         with problems.collecting():
-            reader.failed.add(_text_of(node, "name"))
+            reader.failed.add(text_of(node, "name"))
             reader.add_die(node, root=number == 0)
-            reader.failed.discard(_text_of(node, "name"))
+            reader.failed.discard(text_of(node, "name"))
     for name, node in reader.ordered.items():
         with problems.collecting():
             reader.add_steps(name, node)
@@ -91,34 +84,23 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
             reader.add_link(node)
     memory = body.read("memory", checks.choice, "memory", MEMORY, default=MEMORY[0])
     problems.raise_any()
+    problems.extend(check_dies(reader.dies, entry.name, "volume" in entry.values))
+    problems.extend(check_links(reader.links, reader.dies))
     design = reader.design(entry, definitions, conventions, memory)
-    _check_read(design, entry)
+    problems.extend(_unread(design, entry, defined))
+    problems.raise_any()
     return design
 
 
-def _check_read(design: PackageDesign, entry: Entry) -> None:
-    """Raise SpecError for parameters of a design on which none of its numbers depends."""
-    silent = sorted(entry.values.keys() - design.used)
-    if silent:
-        raise SpecError([entry.node.problem(f"no die and no link reads the parameters {', '.join(silent)}")])
-
-
-def carriers_first(nodes: Sequence[Node]) -> list[Node]:
-    """Dies after those that carry them, else in the order written: a variant may put a die between two others. Those of
-    a circle, and on nothing known, come last, where they are mistakes."""
-    waiting, ordered, known = list(nodes), list[Node](), set[str]()
-    while waiting:
-        free = [node for node in waiting if _text_of(node, "on") in {*known, ""}]
-        for node in free or waiting:
-            ordered.append(node)
-            known.add(_text_of(node, "name"))
-        waiting = [node for node in waiting if node not in ordered]
-    return ordered
-
-
-def _text_of(node: Node, key: str) -> str:
-    """Text of a key of a mapping; empty where there is none."""
-    return node.value[key].text.strip() if isinstance(node.value, dict) and key in node.value else ""
+def _unread(design: PackageDesign, entry: Entry, defined: Mapping[str, Node]) -> Iterator[Problem]:
+    """Parameters and definitions that an entry itself states and on which none of the numbers of its design depends."""
+    given = checks.mapping(entry.body["parameters"], "parameters") if "parameters" in entry.body else {}
+    stated = {name for name, node in given.items() if states(entry.name, node)}
+    if silent := sorted(stated - design.used):
+        yield entry.node.problem(f"no die and no link reads the parameters {', '.join(silent)}")
+    for name, node in defined.items():
+        if name not in design.defining and states(entry.name, node):
+            yield node.problem(f"no die and no link reads the definition {name}: leave it out")
 
 
 def _conventions(node: Node) -> tuple[str, ...]:
@@ -130,30 +112,16 @@ def _conventions(node: Node) -> tuple[str, ...]:
 
 
 @dataclass(eq=False)
-class _Die:
-    """A die while it is read: its place, cells by column, and layers; `stack` is the first die of its stack."""
-
-    name: str
-    stack: int
-    codes: dict[str, int]
-    cells: dict[str, Cell]
-    layers: list[dict[str, Cell]]
-    steps: tuple[dict[str, Cell], ...] = ()
-    """Its steps but the last."""
-    asked: list[Asked] = field(default_factory=list)
-    """Expressions that must give possible numbers."""
-
-
-@dataclass(eq=False)
 class _Reader:
-    """Dies and links of a design, as they are read."""
+    """Dies and links of a design of the name `entry`, as they are read."""
 
+    entry: str
     quotes: Quotes
     symbols: frozenset[str]
     values: Mapping[str, np.ndarray]
     conventions: frozenset[str]
-    dies: list[_Die] = field(default_factory=list)
-    links: list[tuple[int, int, dict[str, Cell]]] = field(default_factory=list)
+    dies: list[Die] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
     ordered: dict[str, Node] = field(default_factory=dict)
     """Steps of dies, as written, by the dies' names."""
     failed: set[str] = field(default_factory=set)
@@ -162,14 +130,14 @@ class _Reader:
     def add_die(self, node: Node, root: bool) -> None:
         """Read a die, or a stack of equal dies on top of each other."""
         written = self.quotes.with_part(checks.fields(node, "a die", _DIE_KEYS))
-        checks.lacking(node, written, "a die", ("name", "node", *_PROCESSES, *(() if root else ("on",)))).raise_any()
+        checks.lacking(node, written, "a die", ("name", "node", *PROCESSES, *(() if root else ("on",)))).raise_any()
         name = checks.name(written["name"], "the name of a die")
         names = [die.name for die in self.dies]
         if name in names or name == OUTSIDE:
             holder = "a die" if name in names else "the outside"
             raise error(written["name"], f"{name!r} is already the name of {holder}")
         parent = -1
-        check_together(written, self.conventions)
+        check_together(written, self.entry, self.conventions)
         for key in ("on", "count", "stack", "buried", "side", "placement_yield") if root else ():
             if key in written:
                 message = "the first die carries all the others: there is one, and it stands on nothing"
@@ -196,11 +164,14 @@ class _Reader:
         cells = self._cells(written, DIE) | self.quotes.bought(written)
         check_shares(written, cells)
         written.problems.raise_any()
-        for kind in _PROCESSES:
+        for kind in PROCESSES:
             cells |= self.quotes.of(kind, written[kind])
+        for item in nodes:
+            self.quotes.check_wafer(item, written["wafer"])
         layers = [self.quotes.layer(item) for item in nodes]
-        self.dies.append(_Die(name, len(self.dies), codes, cells, layers))
+        self.dies.append(Die(name, len(self.dies), codes, cells, layers, node, written, self.quotes.part_of(written)))
         self._ask(len(self.dies) - 1, cells, DIE, f"die {name}", (cells["count"], *self._counts(parent)))
+        self.dies[-1].outline()
         if "steps" in written:
             self.ordered[name] = written["steps"]
         if "stack" in written:
@@ -227,6 +198,8 @@ class _Reader:
                     raise error(written["mount"], unknown(f"die on {name} that no step has mounted", child, waiting))
                 waiting.pop(child).codes["step"] = number
             written.problems.raise_any()
+            if number == 0 and "mount" not in written and children:
+                raise error(item, f"the first step mounts nothing on {name}, which is empty yet: name what it mounts")
             if number > 0 and "assembly" in written:
                 self._check_later(written["assembly"])
             cells = dict[str, Cell]()
@@ -255,7 +228,7 @@ class _Reader:
         wanted = STEP_ASSEMBLY if kind == "assembly" else STEP_TEST
         return {key: cell for key, cell in self.quotes.of(kind, node).items() if key in wanted}
 
-    def _stack(self, first: _Die, written: checks.Fields) -> None:
+    def _stack(self, first: Die, written: checks.Fields) -> None:
         """Further dies of a stack, each on the one before; those beyond its height are absent."""
         limit = written.read("stack_limit", checks.whole, "stack_limit", 1, MAX_STACK, default=MAX_STACK)
         written.problems.raise_any()
@@ -274,7 +247,7 @@ class _Reader:
         for level in range(1, limit):
             place = {**first.codes, "parent": len(self.dies) - 1, "back": 1}
             cells = {**first.cells, "count": there(level)}
-            self.dies.append(_Die(f"{first.name}.{level + 1}", first.stack, place, cells, first.layers))
+            self.dies.append(Die(f"{first.name}.{level + 1}", first.stack, place, cells, first.layers, first.node, {}))
         first.cells["count"] = Expression(f"({_text(first.cells['count'])}) * ({_text(there(0))})")
 
     def add_link(self, node: Node) -> None:
@@ -297,7 +270,7 @@ class _Reader:
         cells |= self.quotes.of("interface", written["interface"], "")
         counts = (cells["count"], *self._counts(ends[0]), *self._counts(ends[1]))
         self._ask(max(ends), cells, LINK_ROW, f"row {len(self.links) + 1} of links", counts)
-        self.links.append((ends[0], ends[1], cells))
+        self.links.append(Link((ends[0], ends[1]), cells, written))
 
     def _ask(
         self, place: int, cells: Mapping[str, Cell], keys: Mapping[str, Attribute], owner: str, counts: Iterable[Cell]
@@ -332,7 +305,6 @@ class _Reader:
 
     def design(self, entry: Entry, definitions: Definitions, conventions: Iterable[str], memory: str) -> PackageDesign:
         """The design."""
-        links = self.links
         first = np.cumsum([0, *(len(die.layers) for die in self.dies)]).tolist()
         first_step = np.cumsum([0, *(len(die.steps) for die in self.dies)]).tolist()
         codes = [
@@ -349,7 +321,7 @@ class _Reader:
         cells: list[Cell] = [die.cells[name] for die in self.dies for name in DIE_NUMBERS]
         cells += [layer[name] for die in self.dies for layer in die.layers for name in LAYER_NUMBERS]
         cells += [step[name] for die in self.dies for step in die.steps for name in STEP_NUMBERS]
-        cells += [link[name] for _, _, link in links for name in LINK_NUMBERS]
+        cells += [link.cells[name] for link in self.links for name in LINK_NUMBERS]
         cells += [float(name in chosen) for name in CONVENTIONS]
         return PackageDesign(
             name=entry.name,
@@ -357,16 +329,17 @@ class _Reader:
             definitions=definitions,
             dies=tuple(die.name for die in self.dies),
             die_codes=np.array([[code[name] for name in DIE_CODES] for code in codes], np.int64),
-            link_codes=np.array([ends[:2] for ends in links], np.int64).reshape(-1, 2),
+            link_codes=np.array([link.ends for link in self.links], np.int64).reshape(-1, 2),
             cells=tuple(cells),
             entries=tuple(self.quotes.used),
             has_memory=memory == MEMORY[1],
         )
 
     def _made(self, number: int, entry: Entry) -> Cell:
-        """Equal dies made for the volume of the package: all that share a design, wherever they stand."""
+        """Equal dies made for the volume of the package: all that share a design, wherever they stand; NaN of a package
+        that does not say how many are made, so that no share of a design is known."""
         if "volume" not in entry.values:
-            return math.inf
+            return math.nan
         kin = [i for i, die in enumerate(self.dies) if die.stack == self.dies[number].stack]
         terms = " + ".join(f"({self._copies(i)})" for i in kin)
         return Expression(f"volume * ({terms})")

@@ -8,6 +8,8 @@ from sweeper.reading.nodes import Node
 
 SHARES = ("memory_share", "logic_share", "analog_share")
 """Keys of a die that say what its core is made of."""
+AREAS = ("core_area", "die_area", "area")
+"""Keys of a die of which one says how large it is."""
 ROUNDING = 1e-9
 
 UNREAD = {
@@ -15,9 +17,9 @@ UNREAD = {
     "die_area": ("part", "area"),
     "finish_price": ("part", "price"),
     "power": ("total_power",),
-    "harvest_unit_area": ("part",),
-    "harvest_units": ("part",),
-    "harvest_spares": ("part",),
+    "harvest_unit_area": ("part", "price"),
+    "harvest_units": ("part", "price"),
+    "harvest_spares": ("part", "price"),
 }
 """Keys of a die that nothing reads where it has others."""
 DESIGNING = ("reticle_share", "equal_parts", *SHARES)
@@ -32,13 +34,13 @@ NEEDED = {
 """Keys of a die that nothing reads without another one."""
 
 
-def check_together(written: checks.Fields, conventions: frozenset[str]) -> None:
-    """Note keys of a die of which one is not read beside another one, or without it. What a variant states takes the
-    place of what it does not read of the entry that it extends."""
+def check_together(written: checks.Fields, entry: str, conventions: frozenset[str]) -> None:
+    """Note keys of a die that the entry itself states and of which one is not read beside another one, or without it.
+    What it inherits may be such: that of a die which a variant buys instead."""
     bought = () if "bought_dies_designed" in conventions else ("part", "price")
     for key, others in (UNREAD | dict.fromkeys(DESIGNING, bought)).items():
         for other in others:
-            if key in written and other in written and _entry(written[key]) == _entry(written[other]):
+            if key in written and other in written and states(entry, written[key]):
                 message = f"nothing reads {key} of a die that has {other}: leave one of the two out"
                 written.problems.append(written[key].problem(message))
     for key, other in NEEDED.items():
@@ -57,6 +59,6 @@ def check_shares(written: checks.Fields, cells: Mapping[str, Cell]) -> None:
         written.problems.append(first.problem(message))
 
 
-def _entry(node: Node) -> str:
-    """Name of the entry in which something is written."""
-    return node.path.partition(".")[0]
+def states(entry: str, node: Node) -> bool:
+    """Whether an entry says something itself, and does not inherit it."""
+    return node.path.startswith(f"{entry}.")

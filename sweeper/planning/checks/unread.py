@@ -17,6 +17,7 @@ from sweeper.engine.space import Grid
 from sweeper.errors import Place, Problem, Problems, SpecError, listed
 from sweeper.inputs.families import families, family_of
 from sweeper.inputs.workloads import symbols_of
+from sweeper.library.packages.design import SELECTABLE
 from sweeper.planning.columns import Columns, structures
 from sweeper.study.columns import REQUIRED, Stock
 from sweeper.study.optimize import design_columns
@@ -146,6 +147,11 @@ def _message(columns: Columns, grid: Grid, name: str, deaf: Sequence[Reading], r
     if "/" in name:
         kind, entry = name.partition("/")[0], name.partition("/")[2].rpartition("/")[0]
         return f"{what}, but no package of this study uses the {kind} {entry}; leave it out here"
+    role = name.partition(".")[0]
+    packages = columns.study.packages.values()
+    if role in SELECTABLE and packages and not any(design.reads(role) for design in packages):
+        named = " and ".join(design.name for design in packages)
+        return f"{what}, but {named} names its own: write {role}: selected in its dies or links, or leave it out here"
     part = _part([r.structure for r in deaf], [r.structure for r in readings]) if len(deaf) < len(readings) else ""
     workloads = " and ".join(dict.fromkeys(reading.workload for reading in deaf))
     return f"{what}, but nothing reads it for workload {workloads}{part}: {_advice(columns, grid, name, deaf[0])}"

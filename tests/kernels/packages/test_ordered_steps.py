@@ -647,11 +647,13 @@ def test_a_carrier_may_be_as_large_as_its_assembly_allows() -> None:
     assert status(math.nextafter(400.0, DOWN)) == "carrier_exceeds_assembly"
 
 
-def powered(limit: float, power_W: float, stacked_W: float = 0.0, **codes: int) -> str:
-    """Status of a carrier on which a die of 16 mm2 stands with another one on it."""
-    root, before = carrier(bought(1, 1.0, 400), [step(assembly_power_density_W_per_mm2=limit)], **codes)
+def powered(
+    limit: float, power_W: float, stacked_W: float = 0.0, above: float = 0.0, root_is: int = 1, lower_is: int = 0
+) -> str:
+    """Status of a carrier on which a die of 16 mm2 stands with another one on it; limits of both."""
+    root, before = carrier(bought(1, 1.0, 400), [step(assembly_power_density_W_per_mm2=limit)], carrier=root_is)
     dies = [
-        on(0, bought(1, 1.0, 16, power_W=power_W)),
+        on(0, bought(1, 1.0, 16, power_W=power_W, assembly_power_density_W_per_mm2=above), carrier=lower_is),
         on(0, bought(1, 1.0, 9, power_W=stacked_W), parent=1),
     ]
     return status_of(Results(evaluate_tables(tables([root, *dies], [], (), {0: before}))))
@@ -662,15 +664,20 @@ def test_a_die_may_give_off_as_much_power_as_its_carriers_assembly_leads_away() 
     assert powered(2.0, math.nextafter(32.0, UP)) == "power_density_exceeded"
 
 
-def test_dies_that_stand_on_a_die_count_for_its_power_but_have_no_limit_of_their_own() -> None:
+def test_dies_that_stand_on_a_die_count_for_its_power_and_have_the_limit_of_its_assembly() -> None:
     """24 W and 8 W over 16 mm2; the upper one alone has 8 W, or 30 W, on 9 mm2."""
     assert powered(2.0, 24.0, 8.0) == ""
     assert powered(2.0, 24.0, 8.0 * (1 + 1e-12)) == "power_density_exceeded"
     assert powered(2.0, 2.0, 30.0) == ""
+    assert powered(2.0, 2.0, 18.0, 2.0) == ""
+    assert powered(2.0, 2.0, math.nextafter(18.0, UP), 2.0) == "power_density_exceeded"
 
 
-def test_power_is_limited_on_carriers_only() -> None:
-    assert powered(2.0, 40.0, carrier=0) == ""
+@pytest.mark.parametrize("root", [0, 1])
+@pytest.mark.parametrize("lower", [0, 1])
+def test_heat_does_not_ask_what_is_called_a_carrier(root: int, lower: int) -> None:
+    assert powered(2.0, 32.0, 0.0, 0.0, root, lower) == ""
+    assert powered(2.0, 40.0, 0.0, 0.0, root, lower) == "power_density_exceeded"
 
 
 def outlined(area_mm2: float, links: Sequence[Link] = (), stacked: Sequence[Row] = (), **numbers: float) -> Results:
