@@ -115,7 +115,7 @@ FILES: tuple[Failure, ...] = (
     (("query", "file:///none", SQL), 3, "holds no run"),
     (("status", "nowhere://x"), 3, "cannot open"),
     (("status", "file:///none"), 4, "is no run directory"),
-    (("status", "directory"), 2, "cannot read the file: Is a directory"),
+    (("status", "directory"), 3, "directory holds no run: there is no resolved.json in it"),
 )
 
 

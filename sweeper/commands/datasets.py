@@ -98,14 +98,16 @@ def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, par
     column, too.
 
     \b
-    Example: sweeper query dse80 "SELECT chip, MAX(utilisation) AS best FROM data GROUP BY chip ORDER BY best"
-    Example: sweeper query results "SELECT run, chip, MIN(iteration_time_s) AS best FROM data GROUP BY run, chip"
+    Example: sweeper query dse80 "SELECT chip, MAX(utilisation) FROM data WHERE feasible GROUP BY chip"
+    Example: sweeper query results "SELECT run, MIN(iteration_time_s) FROM data WHERE feasible GROUP BY run"
     """
-    from sweeper.views.queries import ask
+    from sweeper.views.queries import ask, remarks
     from sweeper.views.text import shown_table
 
     place = place_of_runs(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
+    for remark in remarks(place, sql, partial):
+        click.echo(f"note: {remark}", err=True)
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))
 
 
@@ -128,7 +130,7 @@ def export_command(
 
     \b
     Example: sweeper export dse80 dse80.xlsx
-    Example: sweeper export results best.csv --sql "SELECT run, MIN(iteration_time_s) AS best FROM data GROUP BY run"
+    Example: sweeper export results a.csv --sql "SELECT run, MAX(utilisation) FROM data WHERE feasible GROUP BY run"
     """
     import polars as pl
 

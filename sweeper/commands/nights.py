@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from sweeper.commands.completing import studies as completed
 from sweeper.commands.shared import LIBRARY, Given, any_plan_of, command, echo, executing
-from sweeper.errors import UsageFault
+from sweeper.errors import NoDataset, UsageFault
 
 if TYPE_CHECKING:
     from sweeper.nights.records import NightRecord
@@ -107,6 +108,13 @@ def listed(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def assert_there(where: str) -> None:
+    """Raises NoDataset for a directory that was named and is not there."""
+    named = click.get_current_context().get_parameter_source("where") is ParameterSource.COMMANDLINE
+    if named and "://" not in where and not Path(where).is_dir():
+        raise NoDataset(f"there is no directory {where}")
+
+
 @command("runs")
 @click.argument("where", default="results", metavar="DIR")
 def runs_command(where: str) -> None:
@@ -121,13 +129,15 @@ def runs_command(where: str) -> None:
     from sweeper.running.storage.catalogue import runs_in
     from sweeper.views.text import listing
 
+    assert_there(where)
     entries = runs_in(where)
 
     def text() -> str:
         if not entries:
             return f"{where} holds no run"
         rows = [{**vars(entry), **_sizes(entry)} for entry in entries]
-        columns = ("run", "study", "state", "points", "rows", "feasible", "size", "changed", "code")
+        of = ("of",) if any(entry.of for entry in entries) else ()
+        columns = ("run", "study", *of, "state", "points", "rows", "feasible", "size", "changed", "code")
         return listing(rows, {name: name.upper() for name in columns})
 
     echo([{**vars(entry), "changed": _when(entry.changed)} for entry in entries], text)
@@ -160,6 +170,7 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
         raise UsageFault("which runs? say --older-than TIME, --keep N, or both")
     before = None if age is None else time.time() - age
     of_nights = runs_of_nights(where)
+    assert_there(where)
     old = list(disposable(runs_in(where), before, keep))
     needed = [entry.run for entry in old if entry.run in of_nights]
     removed, stays = [], []

@@ -61,6 +61,8 @@ def _asked(name: str, run: str, given: Given) -> "Asked":
         told = json.loads(folder(run).get(RESOLVED) or b"{}")
     except ValueError as error:
         raise NoDataset(f"{run}: {RESOLVED} is damaged: {error}") from None
+    if not isinstance(told, dict):
+        raise NoDataset(f"{run}: {RESOLVED} is damaged: it says nothing of a study")
     for study in dict.fromkeys((name, told.get("name", name))):
         try:
             plan = plan_of(study, given)

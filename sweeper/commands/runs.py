@@ -19,12 +19,13 @@ from sweeper.commands.shared import (
     command,
     echo,
     executing,
+    given_options,
     plan_of,
     run_directory,
     study_options,
     tell_remarks,
 )
-from sweeper.errors import UsageFault, unknown
+from sweeper.errors import UsageFault, listed, unknown
 
 if TYPE_CHECKING:
     from sweeper.placing.labels import DecisionPlan
@@ -99,10 +100,17 @@ def run(study: str, given: Given, out: str, best_by: str | None, dry_run: bool, 
     """
     asked = any_plan_of(study, given)
     tell_remarks(asked)
+    answer = answer_of(asked, best_by)
     if dry_run:
+        if unread := given_options(OF_A_RUN_ALONE):
+            raise UsageFault(f"nothing reads {listed(unread)} beside --dry-run: leave it out")
         rehearse(asked, out, how)
         return
-    carry_out(asked, out, how, answer_of(asked, best_by))
+    carry_out(asked, out, how, answer)
+
+
+OF_A_RUN_ALONE = ("best_by", "retries", "chunk_timeout_s", "chunk_seconds", "fail_fast", "verify")
+"""Options that mean nothing where nothing is run, by their parameters."""
 
 
 def rehearse(asked: "Plan | DecisionPlan", out: str, how: Mapping[str, Any]) -> None:
@@ -239,12 +247,14 @@ def carry_out(plan: Any, out: str, how: dict[str, Any], answer: Callable[[str], 
     result = executed(plan, out, how)
     idle = idle_of(plan, result)
 
+    told = "" if result.failed else answer(result.directory)
+
     def text() -> str:
         done = f"{result.points:,} points, {result.rows:,} rows in {result.seconds:.1f} s{_tried(result.tried)}"
-        told = [f"{axis} changes no column of the dataset: {SAME}" for axis in idle or ()]
-        return "\n".join([*([] if result.failed else [answer(result.directory)]), *told, done, result.directory])
+        in_vain = [f"{axis} changes no column of the dataset: {SAME}" for axis in idle or ()]
+        return "\n".join([*filter(None, [told]), *in_vain, done, result.directory])
 
-    echo({**summary_of(plan, result), "idle_axes": idle}, text)
+    echo({**summary_of(plan, result), "answer": told.splitlines(), "idle_axes": idle}, text)
     leave(plan, result)
 
 

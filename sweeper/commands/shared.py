@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from sweeper.commands.completing import settings, studies
-from sweeper.errors import EnvironmentFault, Interrupted, SpecError, SweeperError, UsageFault, listed
+from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, SpecError, SweeperError, UsageFault, listed
 from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
 from sweeper.views.text import without_nan
@@ -353,6 +353,8 @@ def found_run(name: str, given: Given, out: str) -> Found:
         return Found(str(place.inside(name)), frozenset({"out"}))
     if holds_runs(name):
         raise UsageFault(f"{name} holds runs; name one of them: {listed([entry.run for entry in runs_in(name)])}")
+    if is_there(Path(name)) and Path(name).is_dir():
+        raise NoDataset(f"{name} holds no run: there is no {RESOLVED} in it")
     plan = any_plan_of(name, given)
     directory = directory_of(out, plan)
     if "://" not in directory and not Path(directory).exists():

@@ -17,6 +17,7 @@ import pyarrow.parquet
 from sweeper.errors import NoDataset
 from sweeper.planning.contents import CONSTANTS
 from sweeper.planning.standing import UNCALIBRATED_TIMES
+from sweeper.running.storage.catalogue import of_what
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
@@ -100,8 +101,9 @@ def scan_all(runs: str | Path, partial: bool = False, verify: bool = False) -> p
     """The datasets of all runs in a folder as one, lazily; `run` says where a row is from.
 
     What is the same in a whole run is a column like any other, so that runs unite by name whatever each of them varies;
-    what a run does not know is null. Names are text. `runs` is a directory or an address; `partial` and `verify` are
-    those of `scan`. Raises NoDataset for a folder without runs, and for a run that `scan` refuses.
+    what a run does not know is null. Names are text. Runs of varied numbers (sensitivities, break-evens) are left out:
+    their rows are of no study. `runs` is a directory or an address; `partial` and `verify` are those of `scan`. Raises
+    NoDataset for a folder without runs, and for a run that `scan` refuses.
 
     >>> import tempfile, sweeper
     >>> folder = tempfile.TemporaryDirectory()
@@ -109,13 +111,31 @@ def scan_all(runs: str | Path, partial: bool = False, verify: bool = False) -> p
     >>> scan_all(folder.name).group_by("run", "chip").agg(pl.col("iteration_time_s").min()).collect().height
     1
     """
+    place, found = folder(runs), [run for run, of in _runs_of(runs) if not of]
+    if not found:
+        raise NoDataset(f"{place} holds no run: there is no {RESOLVED} of a study in any folder of it")
+    return pl.concat([_with_constants(run, partial, verify) for run in found], how="diagonal_relaxed")
+
+
+def left_out(runs: str | Path) -> list[str]:
+    """Names of the runs in a folder of which `scan_all` takes no rows."""
+    return [run.name for run, of in _runs_of(runs) if of]
+
+
+def _runs_of(runs: str | Path) -> list[tuple[Folder, str]]:
+    """The runs in a folder, and what they are of: "" for a study itself."""
     place = folder(runs)
     with reading(runs):
         inside = [place.inside(name) for name in place.folders()]
-        found = [run for run in inside if RESOLVED in run.entries("")]
-    if not found:
-        raise NoDataset(f"{place} holds no run: there is no {RESOLVED} in any folder of it")
-    return pl.concat([_with_constants(run, partial, verify) for run in found], how="diagonal_relaxed")
+        return [(run, _of(run)) for run in inside if RESOLVED in run.entries("")]
+
+
+def _of(run: Folder) -> str:
+    """What a run is of; of a damaged one nothing is known, and its dataset is refused."""
+    try:
+        return of_what(json.loads(run.get(RESOLVED) or b""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 def is_run(where: str | Path) -> bool:

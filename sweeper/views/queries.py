@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from sweeper.errors import SpecError, UsageFault, brief, unknown
+from sweeper.errors import SpecError, UsageFault, brief, listed, unknown
 from sweeper.planning.plan import Plan
 from sweeper.running.storage.store import RUN
-from sweeper.views.datasets import first_line, is_run, reading, scan, scan_all
+from sweeper.views.datasets import first_line, is_run, left_out, reading, scan, scan_all
 
 TABLE = "data"
 MAX_LENGTH = 10_000
@@ -33,6 +33,20 @@ def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) 
         data.collect_schema()
     with _answering(data):
         return pl.SQLContext(frames={TABLE: data}).execute(sql, eager=True)
+
+
+def remarks(run: str | Path, sql: str, partial: bool = False) -> list[str]:
+    """What an answer to a query may not mean: rows that cannot run, of which a query without `feasible` takes the
+    numbers, too, and runs that are left out of a folder."""
+    out = [] if is_run(run) else left_out(run)
+    told = [f"left out, as their numbers were varied: {listed(out)}; ask each by its name"] if out else []
+    data = (scan if is_run(run) else scan_all)(run, partial)
+    if "feasible" in data.collect_schema() and "feasible" not in sql:
+        with reading(run):
+            unable = data.select((~pl.col("feasible")).sum()).collect().item()
+        if unable:
+            told.append(f"{unable:,} rows cannot run, and the query does not tell them apart: say WHERE feasible")
+    return told
 
 
 def check_answer(plan: Plan) -> None:

@@ -51,11 +51,45 @@ def test_runs_are_listed_the_latest_first(tmp_path: Path) -> None:
 
 
 def test_a_place_without_runs(tmp_path: Path) -> None:
-    for place in (tmp_path, tmp_path / "nowhere"):
-        result = call("runs", place)
-        assert result.exit_code == 0 and result.stdout == f"{place} holds no run\n"
-        assert call("runs", place, "--json").stdout.strip() == "[]"
-        assert call("gc", place, "--keep", 1).stdout == "0 runs, 0.0 MB removed\n"
+    result = call("runs", tmp_path)
+    assert result.exit_code == 0 and result.stdout == f"{tmp_path} holds no run\n"
+    assert call("runs", tmp_path, "--json").stdout.strip() == "[]"
+    assert call("gc", tmp_path, "--keep", 1).stdout == "0 runs, 0.0 MB removed\n"
+    for command in (("runs",), ("gc", "--keep", 1)):
+        result = call(command[0], tmp_path / "nowhere", *command[1:])
+        assert result.exit_code == 3 and result.stderr == f"there is no directory {tmp_path / 'nowhere'}\n"
+    result = call("status", tmp_path)
+    assert result.exit_code == 3 and f"{tmp_path} holds no run: there is no resolved.json in it" in result.stderr
+
+
+def test_runs_of_varied_numbers_are_told_apart(tmp_path: Path) -> None:
+    """Their rows are of no study, and they take the place of none."""
+    write(tmp_path, {"study.yaml": FFT})
+    out = tmp_path / "out"
+    call("run", tmp_path / "study.yaml", "--out", out, "-q")
+    call("sensitivity", tmp_path / "study.yaml", "--out", out, "-q", "--draws", 0)
+    listed = {each["of"]: each["run"] for each in json.loads(call("runs", out, "--json").stdout)}
+    assert listed.keys() == {"", "varied numbers"}
+    assert "varied numbers" in call("runs", out).stdout
+    asked = call("query", out, "SELECT DISTINCT run FROM data WHERE feasible", "--json")
+    assert [row["run"] for row in json.loads(asked.stdout)] == [listed[""]]
+    assert f"note: left out, as their numbers were varied: {listed['varied numbers']}" in asked.stderr
+    assert call("gc", out, "--keep", 1, "--dry-run").stdout == "0 runs, 0.0 MB would be removed\n"
+
+
+def test_an_answer_is_told_in_json_too(tmp_path: Path) -> None:
+    write(tmp_path, {"study.yaml": FFT})
+    ran = call("run", tmp_path / "study.yaml", "--out", tmp_path / "out", "-q", "--json")
+    assert "objective" in json.loads(ran.stdout)["answer"][0]
+    said = call("run", tmp_path / "study.yaml", "--out", tmp_path / "out", "-q").stdout
+    assert set(json.loads(ran.stdout)["answer"]) <= set(said.splitlines())
+
+
+@pytest.mark.parametrize("options", [("--retries", 7), ("--fail-fast",), ("--best-by", "chip"), ("--verify",)])
+def test_a_dry_run_reads_nothing_of_a_run(tmp_path: Path, options: tuple[object, ...]) -> None:
+    write(tmp_path, {"study.yaml": FFT})
+    result = call("run", tmp_path / "study.yaml", "--out", tmp_path / "out", "--dry-run", *options)
+    assert result.exit_code == 2 and f"nothing reads {options[0]} beside --dry-run: leave it out" in result.stderr
 
 
 def test_removal_by_count_and_its_rehearsal(tmp_path: Path) -> None:
@@ -195,7 +229,7 @@ def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
     (out / "notes").mkdir()
     for wrong in (f"{name}x", "notes", f"../out/{name}", "..", ".", "\0", "x" * 5000):
         result = call("status", wrong, "--out", out)
-        assert result.exit_code == 2, wrong
+        assert result.exit_code == (3 if wrong in ("..", ".") else 2), wrong
     write(tmp_path, {"study.yaml": FFT.replace("[pcie, nvlink]", "pcie")})
     other = call("status", tmp_path / "study.yaml", "--out", out)
     assert other.exit_code == 3

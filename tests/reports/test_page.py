@@ -335,9 +335,10 @@ def test_a_calibration_that_says_nothing_of_a_task_has_no_band() -> None:
 
 def test_a_damaged_run_is_one_line(asked: Asked, tmp_path: Path) -> None:
     run = Path(shutil.copytree(asked.run, tmp_path / "run"))
-    (run / "resolved.json").write_text("{")
-    ran = CliRunner().invoke(main, ["report", str(run), "--html", str(tmp_path / "page.html")])
-    assert ran.exit_code == 3 and "resolved.json is damaged" in ran.output and len(ran.output.splitlines()) == 1
+    for text in ("{", "[]"):
+        (run / "resolved.json").write_text(text)
+        ran = CliRunner().invoke(main, ["report", str(run), "--html", str(tmp_path / "page.html")])
+        assert ran.exit_code == 3 and "resolved.json is damaged" in ran.output and len(ran.output.splitlines()) == 1
     assert not (tmp_path / "page.html").exists()
 
 

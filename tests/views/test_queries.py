@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import sweeper
 from sweeper.cli import main
 from sweeper.errors import SpecError, UsageFault
-from sweeper.views.queries import MAX_LENGTH, ask, check_answer, reads_files
+from sweeper.views.queries import MAX_LENGTH, ask, check_answer, reads_files, remarks
 from tests.support.hand_made import commit
 
 READERS = {"read_csv": "csv", "read_parquet": "parquet", "read_ipc": "ipc", "read_json": "json", "read_ndjson": "json"}
@@ -136,3 +136,10 @@ def test_answers_that_json_has_no_kind_of_are_text_or_nothing(run: Path) -> None
     sql = "SELECT CAST('2020-01-02' AS DATE) AS day, a / 0 AS much, CAST('NaN' AS DOUBLE) AS none FROM data"
     result = CliRunner().invoke(main, ["query", str(run), sql, "--json"])
     assert json.loads(result.stdout) == [{"day": "2020-01-02", "much": None, "none": None}]
+
+
+def test_a_query_that_takes_what_cannot_run_is_told(tmp_path: Path) -> None:
+    run = commit(tmp_path / "run", [pa.table({"point_id": [0, 1, 2], "feasible": [True, False, False]})])
+    told = "2 rows cannot run, and the query does not tell them apart: say WHERE feasible"
+    assert remarks(run, "SELECT MIN(point_id) FROM data") == [told]
+    assert remarks(run, "SELECT MIN(point_id) FROM data WHERE feasible") == []

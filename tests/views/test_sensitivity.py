@@ -154,3 +154,9 @@ def test_mistakes_in_the_command_write_nothing(tmp_path: Path, options: tuple[st
     result = call("sensitivity", path, "--out", tmp_path / "out", *options)
     assert result.exit_code == 2 and words in result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_objectives_that_are_not_positive_have_no_ratio(plan: Plan) -> None:
+    found = sensitivity(plan, made({0: [0.0] * (3 + DRAWS), 1: [1.0] * (3 + DRAWS)}))
+    assert found.unsigned == 1 and found.steps == ()
+    assert "1 combinations take no part in steps, as iteration_time_s is not positive" in text(found)

@@ -21,7 +21,7 @@ COMPLETE, UNFINISHED, DAMAGED = "complete", "unfinished", "damaged"
 class RunEntry:
     """A run as a catalogue lists it: of which study, how far, how large, and when it was last changed (seconds since
     1970). Runs with the same `code` were computed by the same equations and libraries; rows are those of a complete
-    run."""
+    run. What it is of: the study itself, or numbers of it that were `varied` (a sensitivity, a break-even)."""
 
     run: str
     study: str
@@ -32,6 +32,15 @@ class RunEntry:
     bytes: int
     changed: float
     code: str
+    of: str = ""
+
+
+VARIED = "varied numbers"
+
+
+def of_what(resolved: Any) -> str:
+    """What a run is of, by what it says of itself: "" for the study itself. Raises what damaged words raise."""
+    return VARIED if resolved["study"].get("perturbation") is not None else ""
 
 
 def runs_in(where: str | Path | Folder) -> list[RunEntry]:
@@ -50,7 +59,8 @@ def _entry(run: Folder) -> RunEntry | None:
     try:
         resolved = json.loads(run.get(RESOLVED) or b"")
         text = json.dumps(resolved["study"].get("code"), sort_keys=True)
-        known = {"study": resolved["name"], "code": hashlib.sha256(text.encode()).hexdigest()[:8]}
+        code = hashlib.sha256(text.encode()).hexdigest()[:8]
+        known = {"study": resolved["name"], "code": code, "of": of_what(resolved)}
         if SUCCESS in files:
             told = json.loads(run.get(MANIFEST) or b"")
             size = {"points": told["points"], "rows": told["rows"], "feasible_rows": told["feasible"]}
@@ -65,11 +75,13 @@ def _entry(run: Folder) -> RunEntry | None:
 
 
 def disposable(entries: Iterable[RunEntry], before: float | None = None, keep: int | None = None) -> Iterator[RunEntry]:
-    """Of a catalogue, the runs last changed before a time, and those beyond the latest `keep` of their study."""
-    seen: defaultdict[str, int] = defaultdict(int)
+    """Of a catalogue, the runs last changed before a time, and those beyond the latest `keep` of their study, of which
+    those of varied numbers count by themselves."""
+    seen: defaultdict[tuple[str, str], int] = defaultdict(int)
     for entry in sorted(entries, key=lambda entry: -entry.changed):
-        seen[entry.study] += 1
-        if (before is not None and entry.changed < before) or (keep is not None and seen[entry.study] > keep):
+        seen[entry.study, entry.of] += 1
+        kept = keep is None or seen[entry.study, entry.of] <= keep
+        if (before is not None and entry.changed < before) or not kept:
             yield entry
 
 

@@ -87,7 +87,8 @@ class Policy:
 class Sensitivity:
     """All of it. `able`: draws in which the best can run, in the median over the combinations. `idle` are the numbers
     that matter in no combination, `limiting` those that only decide whether a design can run, `unable` those of which
-    no step can run, or where the objective is not positive."""
+    no step can run, or where the objective is not positive; of `unsigned` combinations it is not, so that they take no
+    part in steps."""
 
     study: str
     objective: str
@@ -101,6 +102,7 @@ class Sensitivity:
     idle: tuple[str, ...]
     limiting: tuple[str, ...]
     unable: tuple[str, ...]
+    unsigned: int
     steps: tuple[Step, ...]
     policies: tuple[Policy, ...]
 
@@ -141,6 +143,7 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
         idle,
         limiting,
         unable,
+        sum(map(_unsigned, best.values())),
         steps,
         tuple(_policies(rows, objective.sign)) if perturbation.draws else (),
     )
@@ -250,8 +253,13 @@ def _steps(box: str, grid: Grid, best: Mapping[int, np.ndarray], sign: float) ->
 
 
 def _run(before: np.ndarray, after: np.ndarray) -> bool:
-    """Whether both can run for the values themselves."""
-    return bool(np.isfinite(before[0]) and np.isfinite(after[0]))
+    """Whether both can run for the values themselves, and have a ratio: all objectives are positive."""
+    return bool(np.isfinite(before[0]) and np.isfinite(after[0]) and not (_unsigned(before) or _unsigned(after)))
+
+
+def _unsigned(best: np.ndarray) -> bool:
+    """Whether an objective is not positive, for the values themselves or in a draw."""
+    return bool((best <= 0.0).any())
 
 
 def _gains(before: np.ndarray, after: np.ndarray, sign: float) -> np.ndarray:
@@ -301,7 +309,7 @@ def _policies(rows: pl.DataFrame, sign: float) -> Iterator[Policy]:
     drawn = rows.filter(pl.col("draw") > 0)
     best = drawn.filter(pl.col("design") == REOPTIMISED).select("combination", "draw", best="_best")
     joined = drawn.join(best, on=["combination", "draw"])
-    joined = joined.filter(pl.col("best").is_not_null())
+    joined = joined.filter(pl.col("best") > 0.0)  # others have no ratio
     worse = (pl.col("_best") / pl.col("best")) ** sign
     for design in (KEPT, ROBUST):
         its = joined.filter(pl.col("design") == design).with_columns(worse=worse.fill_null(math.inf))

@@ -31,6 +31,9 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
     yield f"{answer.study}: best {answer.objective} in {known:,} combinations of the swept axes"
     if answer.infeasible:
         yield f"{answer.infeasible:,} combinations cannot run and take no part"
+    if answer.unsigned:
+        why = f"{answer.objective} is not positive: choose another objective"
+        yield f"{answer.unsigned:,} combinations take no part in steps, as {why}"
     yield ""
     yield f"Which number buys most: percent that the best changes by where it is 1 % more (found at {_sides(answer)})"
     if answer.draws:
