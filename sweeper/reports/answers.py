@@ -1,7 +1,7 @@
 """What a run answers, in sentences: the best point for each objective, and what another choice would cost."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,14 @@ class Answer:
         return f"{first}. Closest is {changed} instead, {how}."
 
 
+class Answers(list[Answer]):
+    """Answers of a run, and how many more there are than a page has."""
+
+    def __init__(self, found: Iterable[Answer], left_out: int = 0) -> None:
+        super().__init__(found)
+        self.left_out = left_out
+
+
 def asked(dataset: pl.LazyFrame, objectives: Mapping[str, str]) -> dict[str, str]:
     """The objectives of a run that its dataset has, the usual metrics if it has none, and which way each is better."""
     names = dataset.collect_schema().names()
@@ -91,7 +99,7 @@ def answers(
     objectives: Mapping[str, str],
     units: Mapping[str, str],
     among: Sequence[Choice] | None = None,
-) -> list[Answer]:
+) -> Answers:
     """The best point of each workload and task for every objective, by column and sense; at most `MOST_ANSWERS`.
 
     `among` are the choices of the study; each axis is one if not given. Of draws only the first counts, the numbers
@@ -105,12 +113,13 @@ def answers(
     found = {name: best(points, by, {name: sense}).collect().to_dicts() for name, sense in objectives.items()}
     rows = [(name, row) for name, own in found.items() for row in own]
     rows.sort(key=lambda each: [str(each[1][axis]) for axis in by])
-    return [
+    shown = (
         _answer(
             points.filter(*(pl.col(key) == row[key] for key in by)), row, (name, objectives[name]), by, chosen, units
         )
         for name, row in rows[:MOST_ANSWERS]
-    ]
+    )
+    return Answers(shown, len(rows[MOST_ANSWERS:]))
 
 
 def nominal(points: pl.LazyFrame) -> pl.LazyFrame:
