@@ -164,6 +164,13 @@ def test_what_a_search_left_out_is_not_told_as_what_another_choice_costs() -> No
     assert [*answered(two, "best")] == ["time_s"] and [*answered(two, "pareto")] == [*two]
 
 
+def test_close_values_of_an_axis_differ_in_a_sentence() -> None:
+    close = small(memory_bandwidth_Bps=[3.2e12, 3.2000001e12], dim_x=[2.0, 4.0])
+    (answer,) = answers(close, {"time_s": "minimise"}, {"time_s": "s"})
+    assert "memory_bandwidth_Bps 3.2e+12, dim_x 2. Closest is memory_bandwidth_Bps 3.2000001e+12" in answer.sentence
+    assert [each.instead for each in answer.alternatives] == ["3.2000001e+12", "4"]
+
+
 def test_tasks_have_an_answer_each() -> None:
     frame = small(task=["training", "inference", "inference"], chip=["a", "b", "a"])
     found = answers(frame, {"time_s": "minimise"}, {"time_s": "s"})
