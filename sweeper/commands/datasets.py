@@ -123,8 +123,9 @@ def export_command(
     """Write a dataset, or the datasets of a folder of runs, to a file in the format of its ending: .csv, .json,
     .jsonl, .xlsx, .duckdb, .arrow or .parquet.
 
-    Excel and DuckDB files have a second table, `columns`, with unit, meaning and grade of each column; both need an
-    extra library (pip install 'sweeper[export]'). Columns are those of the dataset, in SI units.
+    Excel and DuckDB files have a second table, `columns`, with unit, meaning, grade and sources of each column, which
+    Parquet files have in their schema; the two need an extra library (pip install 'sweeper[export]'). Columns are those
+    of the dataset, in SI units; what a query computes has no unit, and neither have folders of runs.
 
     \b
     Example: sweeper export dse80 dse80.xlsx
@@ -132,15 +133,16 @@ def export_command(
     """
     import polars as pl
 
-    from sweeper.views.datasets import columns, reading, scan, scan_all
-    from sweeper.views.export import export
+    from sweeper.views.datasets import reading, scan, scan_all
+    from sweeper.views.export import described, export, passed_through
     from sweeper.views.queries import ask
 
     several, place = holds_runs(run_or_study), place_of_runs(run_or_study, given, out)
     with reading(place):
         every = (scan_all if several else scan)(place, partial, verify)
         rows = every if sql is None else ask(place, sql, partial, verify).lazy()
-        names = rows.collect_schema().names()
-        about = pl.DataFrame({"column": names}) if several else columns(place).filter(pl.col("column").is_in(names))
+        types = rows.collect_schema()
+        own = set(types) if sql is None else passed_through(rows, every)
+        about = pl.DataFrame({"column": types.names()}) if several else described(place, types, own)
         export(rows, about, file)
-    echo({"file": str(file), "columns": len(names)}, lambda: str(file))
+    echo({"file": str(file), "columns": len(types)}, lambda: str(file))
