@@ -22,6 +22,8 @@ from sweeper.commands.shared import (
 )
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sweeper.views.pictures.plot import Chosen
 
 CHOICES = {
@@ -84,6 +86,16 @@ def show_command(
         click.echo(left_out_text(drawn.left_out), err=True)
 
 
+def tell_nulls(rows: "pl.LazyFrame") -> None:
+    """Say on standard error how many numbers of some rows are null in JSON, which has no other word for them."""
+    import polars.selectors as cs
+
+    lost = rows.select(cs.float().is_finite().not_().sum()).collect()
+    count = sum(lost.row(0)) if lost.width else 0
+    if count:
+        click.echo(f"null: {count:,} numbers that are infinite or not a number, which JSON cannot say", err=True)
+
+
 @command()
 @click.argument("run_or_study", shell_complete=runs)
 @click.argument("sql")
@@ -106,6 +118,8 @@ def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, par
 
     place = place_of_runs(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
+    if click.get_current_context().meta.get("sweeper.format"):
+        tell_nulls(frame.lazy())
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))
 
 
@@ -145,4 +159,6 @@ def export_command(
         own = set(types) if sql is None else passed_through(rows, every)
         about = pl.DataFrame({"column": types.names()}) if several else described(place, types, own)
         export(rows, about, file)
+        if file.suffix in (".json", ".jsonl"):
+            tell_nulls(rows)
     echo({"file": str(file), "columns": len(types)}, lambda: str(file))

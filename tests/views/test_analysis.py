@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from sweeper.errors import Misuse
 from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
+from sweeper.views.lineage import explain
 from sweeper.views.pictures.figures import breakdown_figure, folded, heat_maps, pareto_figure
 
 GOALS = {"iteration_time_s": "minimise", "utilisation": "maximise", "system_price_usd": "minimise"}
@@ -79,6 +81,25 @@ def test_pareto_takes_integers_and_a_lazy_frame() -> None:
 def test_pareto_refuses_unclear_objectives(goals: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         pareto(points([(1.0,)], ["utilisation"]), goals)
+
+
+def test_what_has_no_numbers_is_refused_in_a_line() -> None:
+    frame = points([(1.0,), (0.0,)], ["utilisation"]).with_columns(
+        chip=pl.lit("h100_sxm"), lost=pl.lit(None, pl.Float64)
+    )
+    with pytest.raises(Misuse, match="unknown column of numbers 'chip'"):
+        pareto(frame, {"chip": "minimise"})
+    with pytest.raises(Misuse, match="unknown column of numbers 'chip'"):
+        ratios(frame, "chip", pl.lit(True), pl.lit(True))
+    with pytest.raises(Misuse, match="no feasible point has a number in lost"):
+        pareto(frame, {"lost": "minimise"})
+    assert pareto(frame.with_columns(feasible=False), {"lost": "minimise"}).is_empty()
+    with pytest.raises(Misuse, match="unknown value of chip 'h100', did you mean 'h100_sxm'"):
+        ratios(frame, "utilisation", {"chip": "h100"}, pl.lit(True))
+    with pytest.raises(Misuse, match="1 of the values of utilisation are not above 0"):
+        ratios(frame, "utilisation", {"chip": "h100_sxm"}, pl.lit(True))
+    with pytest.raises(Misuse, match=r"explain takes a plan, not 'close\.yaml'"):
+        explain("close.yaml", 6)  # type: ignore[arg-type]
 
 
 # best

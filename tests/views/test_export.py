@@ -93,6 +93,14 @@ def test_a_parquet_file_keeps_what_the_columns_mean(directory: str, tmp_path: Pa
     assert {field.name: field.metadata for field in here} == said and said["utilisation"][b"grade"]
 
 
+def test_numbers_that_json_cannot_say_are_counted(directory: str, tmp_path: Path) -> None:
+    asked = "SELECT point_id, iteration_time_s/0 AS rate FROM data"
+    for words in (("export", directory, tmp_path / "some.json", "--sql", asked), ("query", directory, asked, "--json")):
+        code, _, message = call(*words)
+        assert code == 0 and "null: 4 numbers that are infinite or not a number" in message
+    assert call("query", directory, asked)[2] == ""
+
+
 def test_an_answer_and_all_runs_of_a_folder(directory: str, tmp_path: Path) -> None:
     best = "SELECT run, MIN(iteration_time_s) AS best FROM data GROUP BY run"
     assert call("export", Path(directory).parent, tmp_path / "best.json", "--sql", best)[0] == 0
