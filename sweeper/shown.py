@@ -4,19 +4,20 @@ import math
 from collections.abc import Iterable, Mapping
 from html import escape
 
-FEWEST, MOST = 6, 17
-"""Significant digits of a number that is shown, and those that tell any two numbers apart."""
+FEWEST, MOST = 6, 12
+"""Significant digits of a number that is shown, and those beyond which numbers differ by rounding alone."""
 
 
 def telling(values: Iterable[object]) -> int:
-    """As many significant digits, six or more, as tell the numbers among some values apart.
+    """As many significant digits, six or more, as tell the numbers among some values apart that differ by more than
+    rounding.
 
     >>> telling([3.2e12, 1 / 3]), telling([3.2e12, 3.2000001e12]), telling(["a", None])
     (6, 8, 6)
     """
     numbers = {value for value in values if isinstance(value, int | float) and math.isfinite(value)}
-    enough = (digits for digits in range(FEWEST, MOST) if len({f"{n:.{digits}g}" for n in numbers}) == len(numbers))
-    return next(enough, MOST)
+    told = [len({f"{number:.{digits}g}" for number in numbers}) for digits in range(FEWEST, MOST + 1)]
+    return FEWEST + told.index(told[-1])
 
 
 class Shown:

@@ -1,7 +1,7 @@
-"""What the charts of a page draw, and what their notes say is left out: `report.js`, run by Node.js without a page."""
+"""What the charts of a page draw, and what their notes say is left out: `report.js`, run by Node.js without a page:
+`make browser-test`."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -13,7 +13,7 @@ import pytest
 from sweeper.reports.rows import packed
 from sweeper.views.analysis import pareto
 
-pytestmark = pytest.mark.skipif(not shutil.which("node"), reason="needs Node.js; `make browser-test` needs none")
+pytestmark = pytest.mark.browser
 STAGE = "globalThis.document = { addEventListener() {} };"
 HARNESS = """
 const { told, values, chart, chosen } = JSON.parse(require("fs").readFileSync(0, "utf8"));
