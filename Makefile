@@ -68,7 +68,7 @@ test-quick: $(STAMP)  ## the same without benchmarks and what takes ten seconds 
 test-nightly: $(STAMP)  ## the same with 25 times as many examples, and what takes long
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)
 
-browser-test: $(STAMP)  ## open reports in a real browser (needs chromium and chromedriver)
+browser-test: $(STAMP)  ## open reports in a real browser (needs chromium, chromedriver and node)
 	$(BIN)/python -m pytest -q tests/browser $(ARGS)
 
 chaos: $(STAMP)  ## disturb a real study on Ray at random moments (ARGS="--minutes 30")

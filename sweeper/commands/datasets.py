@@ -1,6 +1,6 @@
 """Asking a dataset: pictures, SQL, files for others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from sweeper.commands.shared import (
 )
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from sweeper.views.pictures.plot import Chosen
 
 CHOICES = {
@@ -84,6 +86,22 @@ def show_command(
         click.echo(left_out_text(drawn.left_out), err=True)
 
 
+def tell_remarks(remarks: Iterable[str]) -> None:
+    """Say on standard error what an answer may not mean."""
+    for remark in remarks:
+        click.echo(f"note: {remark}", err=True)
+
+
+def tell_nulls(rows: "pl.LazyFrame") -> None:
+    """Say on standard error how many numbers of some rows are null in JSON, which has no other word for them."""
+    import polars.selectors as cs
+
+    lost = rows.select(cs.float().is_finite().not_().sum()).collect()
+    count = sum(lost.row(0)) if lost.width else 0
+    if count:
+        click.echo(f"null: {count:,} numbers that are infinite or not a number, which JSON cannot say", err=True)
+
+
 @command()
 @click.argument("run_or_study", shell_complete=runs)
 @click.argument("sql")
@@ -106,8 +124,9 @@ def query(run_or_study: str, sql: str, given: Given, out: str, verify: bool, par
 
     place = place_of_runs(run_or_study, given, out)
     frame = ask(place, sql, partial, verify)
-    for remark in remarks(place, sql, partial):
-        click.echo(f"note: {remark}", err=True)
+    tell_remarks(remarks(place, sql, partial))
+    if click.get_current_context().meta.get("sweeper.format"):
+        tell_nulls(frame.lazy())
     echo(frame.to_dicts(), lambda: shown_table(frame.columns, frame.iter_rows()))
 
 
@@ -125,8 +144,9 @@ def export_command(
     """Write a dataset, or the datasets of a folder of runs, to a file in the format of its ending: .csv, .json,
     .jsonl, .xlsx, .duckdb, .arrow or .parquet.
 
-    Excel and DuckDB files have a second table, `columns`, with unit, meaning and grade of each column; both need an
-    extra library (pip install 'sweeper[export]'). Columns are those of the dataset, in SI units.
+    Excel and DuckDB files have a second table, `columns`, with unit, meaning, grade and sources of each column, which
+    Parquet files have in their schema; the two need an extra library (pip install 'sweeper[export]'). Columns are those
+    of the dataset, in SI units; what a query computes has no unit, and neither have folders of runs.
 
     \b
     Example: sweeper export dse80 dse80.xlsx
@@ -134,15 +154,19 @@ def export_command(
     """
     import polars as pl
 
-    from sweeper.views.datasets import columns, reading, scan, scan_all
-    from sweeper.views.export import export
-    from sweeper.views.queries import ask
+    from sweeper.views.datasets import reading, scan, scan_all
+    from sweeper.views.export import described, export, passed_through
+    from sweeper.views.queries import ask, remarks
 
     several, place = holds_runs(run_or_study), place_of_runs(run_or_study, given, out)
     with reading(place):
         every = (scan_all if several else scan)(place, partial, verify)
         rows = every if sql is None else ask(place, sql, partial, verify).lazy()
-        names = rows.collect_schema().names()
-        about = pl.DataFrame({"column": names}) if several else columns(place).filter(pl.col("column").is_in(names))
+        types = rows.collect_schema()
+        own = set(types) if sql is None else passed_through(rows, every)
+        about = pl.DataFrame({"column": types.names()}) if several else described(place, types, own)
         export(rows, about, file)
-    echo({"file": str(file), "columns": len(names)}, lambda: str(file))
+        if file.suffix in (".json", ".jsonl"):
+            tell_nulls(rows)
+    tell_remarks(remarks(place, sql or "SELECT feasible", partial))
+    echo({"file": str(file), "columns": len(types)}, lambda: str(file))

@@ -1,14 +1,15 @@
 """What a run answers, in sentences: the best point for each objective, and what another choice would cost."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from sweeper.library.uncertain import DRAW
 from sweeper.reports.choices import Choice
+from sweeper.shown import FEWEST, telling
 from sweeper.study.output import OPTIMIZED, SENSES
 from sweeper.views.analysis import OBJECTIVES, best, feasible
 from sweeper.views.datasets import axes_of
@@ -54,6 +55,8 @@ class Answer:
     system: Mapping[str, Any]
     among: int
     alternatives: Sequence[Alternative]
+    digits: Mapping[str, int] = field(default_factory=dict)
+    """Digits that tell the values of an axis apart, where six do not."""
 
     @property
     def title(self) -> str:
@@ -63,7 +66,8 @@ class Answer:
     @property
     def sentence(self) -> str:
         """The answer in a sentence, and the nearest that is another choice."""
-        told = ", ".join(f"{name} {show(value)}" for name, value in list(self.system.items())[:MOST_TOLD])
+        first_ones = list(self.system.items())[:MOST_TOLD]
+        told = ", ".join(f"{name} {_shown(name, value, self.digits)}" for name, value in first_ones)
         more = f" and {len(self.system) - MOST_TOLD} more below" if len(self.system) > MOST_TOLD else ""
         first = f"The {WORDS[self.sense]} {self.objective}{f' of {self.workload}' if self.workload else ''} is "
         first += f"{show(self.value)} {self.unit}".strip() + (f", with {told}{more}" if told else "")
@@ -73,6 +77,14 @@ class Answer:
         behind, changed = min(known, key=lambda each: each[0])
         how = f"{100.0 * behind:.3g} % behind" if behind else "as good"
         return f"{first}. Closest is {changed} instead, {how}."
+
+
+class Answers(list[Answer]):
+    """Answers of a run, and how many more there are than a page has."""
+
+    def __init__(self, found: Iterable[Answer], left_out: int = 0) -> None:
+        super().__init__(found)
+        self.left_out = left_out
 
 
 def asked(dataset: pl.LazyFrame, objectives: Mapping[str, str]) -> dict[str, str]:
@@ -91,7 +103,7 @@ def answers(
     objectives: Mapping[str, str],
     units: Mapping[str, str],
     among: Sequence[Choice] | None = None,
-) -> list[Answer]:
+) -> Answers:
     """The best point of each workload and task for every objective, by column and sense; at most `MOST_ANSWERS`.
 
     `among` are the choices of the study; each axis is one if not given. Of draws only the first counts, the numbers
@@ -105,12 +117,13 @@ def answers(
     found = {name: best(points, by, {name: sense}).collect().to_dicts() for name, sense in objectives.items()}
     rows = [(name, row) for name, own in found.items() for row in own]
     rows.sort(key=lambda each: [str(each[1][axis]) for axis in by])
-    return [
+    shown = (
         _answer(
             points.filter(*(pl.col(key) == row[key] for key in by)), row, (name, objectives[name]), by, chosen, units
         )
         for name, row in rows[:MOST_ANSWERS]
-    ]
+    )
+    return Answers(shown, len(rows[MOST_ANSWERS:]))
 
 
 def nominal(points: pl.LazyFrame) -> pl.LazyFrame:
@@ -145,8 +158,10 @@ def _answer(
         for choice in shown
     ]
     *others, count = pl.collect_all([*questions, points.select(pl.len())])
+    numbers = points.select(pl.col(axis for axis in axes if schema[axis].is_float()).unique().implode()).collect()
+    digits = {axis: telling(values.item()) for axis, values in numbers.to_dict().items()}
     alternatives = [
-        _alternative(own, row, next(other.iter_rows(named=True), {}), row[name])
+        _alternative(own, row, next(other.iter_rows(named=True), {}), row[name], digits)
         for own, other in zip(told, others, strict=True)
         if own
     ]
@@ -161,14 +176,21 @@ def _answer(
         system={axis: row[axis] for own in told for axis in own},
         among=count.item(),
         alternatives=alternatives,
+        digits=digits,
     )
 
 
-def _alternative(axes: Sequence[str], row: Mapping[str, Any], other: Mapping[str, Any], value: float) -> Alternative:
+def _shown(axis: str, value: Any, digits: Mapping[str, int]) -> str:
+    return show(value, digits.get(axis, FEWEST))
+
+
+def _alternative(
+    axes: Sequence[str], row: Mapping[str, Any], other: Mapping[str, Any], value: float, digits: Mapping[str, int]
+) -> Alternative:
     """The best row with another value of some axes that go together; `other` is empty if there is none."""
-    told, chosen = " + ".join(axes), ", ".join(show(row[axis]) for axis in axes)
+    told, chosen = " + ".join(axes), ", ".join(_shown(axis, row[axis], digits) for axis in axes)
     if not value or other.get("_value") is None:
         return Alternative(told, chosen)
-    changed = ", ".join(f"{axis} {show(other[axis])}" for axis in axes if other[axis] != row[axis])
-    instead = ", ".join(show(other[axis]) for axis in axes)
+    changed = ", ".join(f"{axis} {_shown(axis, other[axis], digits)}" for axis in axes if other[axis] != row[axis])
+    instead = ", ".join(_shown(axis, other[axis], digits) for axis in axes)
     return Alternative(told, chosen, instead, abs(other["_value"] / value - 1.0), changed)

@@ -15,7 +15,7 @@ from sweeper.errors import EnvironmentFault, UsageFault, listed
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import Plan
 from sweeper.reports import evidence
-from sweeper.reports.answers import CASES, Answer, answered, answers, asked
+from sweeper.reports.answers import CASES, Answers, answered, answers, asked
 from sweeper.reports.choices import REDUCING, Choice, choices
 from sweeper.reports.points import Causes, causes
 from sweeper.reports.rows import POINT, packed, page_rows
@@ -49,7 +49,7 @@ class Section:
     run: str
     study: str
     question: Mapping[str, Any]
-    answers: Sequence[Answer]
+    answers: Answers
     unanswered: str
     reduced: bool
     draws: bool

@@ -54,7 +54,8 @@ def _plain(title: str, answer: Tornado) -> dict[str, Any]:
         "title": title,
         "metric": answer.metric,
         "part": answer.part,
-        "idle": len(answer.idle) + max(len(answer.bars) - MOST, 0),
+        "idle": len(answer.idle),
+        "less": max(len(answer.bars) - MOST, 0),
         "bars": [_bar(bar, answer.value) for bar in answer.bars[:MOST]],
     }
 

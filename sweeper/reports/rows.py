@@ -72,7 +72,8 @@ def packed(
 ) -> tuple[list[dict[str, Any]], str]:
     """What a page is told of columns, and their values as text.
 
-    An axis is positions in its sorted values; a number that is not whole is held in single precision. `about` has unit
+    An axis is positions in its sorted values; a number that is not whole is held in single precision, unless numbers
+    of its column would fall together. `about` has unit
     and meaning of a column, `senses` which way is better.
     """
     told, parts, at = [], [], 0
@@ -104,12 +105,14 @@ def _axis(values: pl.Series) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def _numbers(values: pl.Series) -> tuple[np.ndarray, dict[str, Any]]:
-    """Numbers in single precision, or in double where that holds not all of them."""
+    """Numbers in single precision, or in double where that holds not all of them, or takes several for one."""
     numbers = values.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     with np.errstate(over="ignore"):
         narrow = numbers.astype("<f4")
     finite = np.isfinite(numbers)
     lost = (~np.isfinite(narrow) & finite) | ((narrow == 0.0) & (numbers != 0.0))
-    if lost.any() or (values.dtype.is_integer() and np.abs(numbers[finite]).max(initial=0.0) > EXACT):
+    # Rounding keeps the order of numbers, so that what is best stays so, as long as none fall together.
+    merged = np.unique(narrow).size < np.unique(numbers).size
+    if lost.any() or merged or (values.dtype.is_integer() and np.abs(numbers[finite]).max(initial=0.0) > EXACT):
         return numbers.astype("<f8"), {"type": "f8"}
     return narrow, {"type": "f4"}

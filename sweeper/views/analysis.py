@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from sweeper.errors import Misuse, unknown
+from sweeper.errors import Misuse, listed, unknown
 from sweeper.study.output import SENSES
 
 Frame = pl.LazyFrame | pl.DataFrame
@@ -66,7 +66,8 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
 
     `objectives` maps columns to "minimise" or "maximise": `{"iteration_time_s": "minimise", "system_price_usd":
     "minimise"}`. Points with equal objectives are all kept. Rows come sorted by the objectives, best first. A point
-    without a number in some objective takes no part. Misuse if a direction is unknown or no objective is given.
+    without a number in some objective takes no part. Misuse if a direction is unknown, no objective is given, or there
+    are feasible points, but none with a number in all objectives.
 
     >>> points = pl.DataFrame({
     ...     "point_id": [0, 1, 2, 3], "chip": ["a", "a", "b", "b"], "feasible": [True, True, True, False],
@@ -79,6 +80,8 @@ def pareto(frame: Frame, objectives: Mapping[str, str]) -> pl.DataFrame:
 
     candidates = _with_numbers(frame, objectives)
     values = _best_first(candidates.select(*objectives).unique(), objectives).collect()
+    if values.is_empty() and not feasible(frame).head(1).collect().is_empty():
+        raise Misuse(f"no feasible point has a number in {listed(list(objectives))}")
     costs = np.ascontiguousarray(values.to_numpy() * _signs(objectives))
     front = values[positions_of(costs, np.zeros(len(costs)))] if len(costs) else values
     kept = candidates.join(front.lazy(), on=list(objectives), how="semi").collect()
@@ -139,7 +142,7 @@ def ratios(frame: Frame, value: str, group: Group, versus: Group, by: Sequence[s
     """Geometric mean of `value` over `group` divided by that over `versus`, for each combination of `by`.
 
     Columns: those of `by`, `ratio` (null if a side is empty), `group_cells` and `versus_cells` (feasible points that
-    took part).
+    took part). Misuse for a name that its column does not have, and for numbers that are not above 0.
 
     >>> points = pl.DataFrame({"chip": ["a", "a", "b"], "time_s": [8.0, 2.0, 1.0]})
     >>> ratios(points, "time_s", {"chip": "a"}, pl.col("chip") == "b").collect().rows()
@@ -151,7 +154,12 @@ def ratios(frame: Frame, value: str, group: Group, versus: Group, by: Sequence[s
         where(versus).sum().alias("versus_cells"),
     ]
     require(frame, by, *(names for names in (group, versus) if isinstance(names, Mapping)))
+    for names in (group, versus):
+        _require_values(frame, names)
     points = _with_numbers(frame, [value])
+    low = points.filter(where(group) | where(versus), pl.col(value) <= 0).select(pl.len()).collect().item()
+    if low:
+        raise Misuse(f"{low:,} of the values of {value} are not above 0, and have no geometric mean")
     return points.group_by(by).agg(answers).sort(by) if by else points.select(answers)
 
 
@@ -175,8 +183,21 @@ def breakdown(frame: Frame, by: Sequence[str]) -> pl.LazyFrame:
 def _with_numbers(frame: Frame, names: Mapping[str, str] | Sequence[str]) -> pl.LazyFrame:
     """The feasible points that have a number, not null or NaN, in each named column."""
     require(frame, names)
+    types = frame.lazy().collect_schema()
+    for name in names:
+        if not types[name].is_numeric():
+            raise Misuse(unknown("column of numbers", name, [other for other in types if types[other].is_numeric()]))
     numbers = [pl.col(name).is_not_null() & pl.col(name).is_not_nan() for name in names]
     return feasible(frame).filter(*numbers)
+
+
+def _require_values(frame: Frame, group: Group) -> None:
+    """Raise Misuse for the first name in a group that no point has in its column."""
+    for name, values in group.items() if isinstance(group, Mapping) else ():
+        asked = {value for value in (values if isinstance(values, list) else [values]) if isinstance(value, str)}
+        known = frame.lazy().select(pl.col(name).unique()).collect()[name].cast(pl.String).to_list() if asked else []
+        for value in sorted(asked.difference(known)):
+            raise Misuse(unknown(f"value of {name}", value, [each for each in known if each is not None]))
 
 
 def _is_extreme(by: Sequence[str], objective: Mapping[str, str]) -> pl.Expr:

@@ -12,16 +12,16 @@ from pathlib import Path
 import polars as pl
 
 from sweeper.engine.compilation.cache import source_hash
-from sweeper.errors import UsageFault
+from sweeper.errors import UsageFault, listed
 from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import RESOLVED
 from sweeper.shown import Shown
-from sweeper.views.analysis import OBJECTIVES, TIMES, best, feasible
+from sweeper.views.analysis import OBJECTIVES, TIMES, best
 from sweeper.views.datasets import reading, scan
 from sweeper.views.pictures.curves import curves_figure
-from sweeper.views.pictures.figures import HEAT_MAPS, breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.pictures.figures import HEAT_MAPS, breakdown_figure, folded, heat_maps, pareto_figure
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
 from sweeper.views.pictures.plot import Chosen, plot_figure
 from sweeper.views.pictures.rooflines import ROOFLINE, roofline_figure
@@ -55,7 +55,7 @@ class Drawn(Shown):
 
 def _heat_maps(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
     cells = best(frame, CELL, FASTEST).collect()
-    note = study if cells.height == feasible(frame).collect().height else f"{study}, fastest of the other axes"
+    note = f"{study}{_fastest(frame, CELL)}"
     absent = frame.join(cells, on=CELL, how="anti").unique(CELL)
     return heat_maps(pl.concat([cells.select(frame.columns), absent]), into, note)
 
@@ -65,7 +65,14 @@ def _pareto(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
 
 
 def _rooflines(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
-    return roofline_figure(best(frame, [*CELL, "partitioning"], FASTEST), into, study)
+    drawn = [*CELL, "partitioning"]
+    return roofline_figure(best(frame, drawn, FASTEST), into, f"{study}{_fastest(frame, drawn)}")
+
+
+def _fastest(frame: pl.DataFrame, by: Sequence[str]) -> str:
+    """What a title says where the fastest of several rows is shown for each combination of some columns."""
+    over = folded(frame, by)
+    return f", fastest over {listed(over)}" if over else ""
 
 
 CHARTS = {

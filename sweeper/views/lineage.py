@@ -8,6 +8,7 @@ import numpy as np
 from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.program import Program
 from sweeper.engine.space import Points
+from sweeper.errors import Misuse, brief
 from sweeper.kernels.codes import DIMENSION_KINDS, REASONS, SHARDS
 from sweeper.library.table_workload import OperatorTable
 from sweeper.planning.columns import STRUCTURE
@@ -40,13 +41,16 @@ def explain(plan: Plan, point_id: int) -> list[dict[str, Any]]:
 
     Axis columns come first, then whose measurements stand behind the point, what the library gives, and the equations
     in order of evaluation, with the reason of a constraint that the point misses; last, `impossible_number` if a number
-    of the package is. Array columns have a list as value. Raises IndexError for a number outside the study.
+    of the package is. Array columns have a list as value. Raises IndexError for a number outside the study, and Misuse
+    for what is no plan.
 
     >>> import sweeper
     >>> told = {each["column"]: each for each in explain(sweeper.plan("table6_sn10"), 0)}
     >>> told["chip_peak_flops"]["unit"], told["chip_peak_flops"]["kind"], told["chip_peak_flops"]["grade"]
     ('flop/s', 'equation', 'assumed')
     """
+    if not isinstance(plan, Plan):
+        raise Misuse(f"explain takes a plan, not {brief(plan)}: sweeper.plan makes one of a study")
     point = coordinates(plan, point_id)
     grid = plan.grid_of(point_id)
     structure = {name: str(point[name]) for name in STRUCTURE if name in point}

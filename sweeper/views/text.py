@@ -4,6 +4,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from sweeper.shown import FEWEST, telling
+
 
 def listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Rows as a plain table; `columns` maps keys to headings."""
@@ -11,8 +13,10 @@ def listing(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> st
 
 
 def shown_table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Rows of any values below their headings, as a plain table."""
-    return aligned([heads, *(list(map(show, row)) for row in rows)])
+    """Rows of any values below their headings, as a plain table; digits tell the numbers of a column apart."""
+    columns = ((column, telling(column)) for column in zip(*rows, strict=True))
+    shown = [[show(value, digits) for value in column] for column, digits in columns]
+    return aligned([heads, *zip(*shown, strict=True)])
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
@@ -27,12 +31,12 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
     )
 
 
-def show(value: Any) -> str:
-    """A value in six digits; a long list by its length."""
+def show(value: Any, digits: int = FEWEST) -> str:
+    """A value in so many significant digits; a long list by its length."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, list) and len(value) > 6:
         return f"[{len(value)} entries]"
     return str(value)

@@ -164,10 +164,32 @@ def test_what_a_search_left_out_is_not_told_as_what_another_choice_costs() -> No
     assert [*answered(two, "best")] == ["time_s"] and [*answered(two, "pareto")] == [*two]
 
 
+def test_close_values_of_an_axis_differ_in_a_sentence() -> None:
+    close = small(memory_bandwidth_Bps=[3.2e12, 3.2000001e12], dim_x=[2.0, 4.0])
+    (answer,) = answers(close, {"time_s": "minimise"}, {"time_s": "s"})
+    assert "memory_bandwidth_Bps 3.2e+12, dim_x 2. Closest is memory_bandwidth_Bps 3.2000001e+12" in answer.sentence
+    assert [each.instead for each in answer.alternatives] == ["3.2000001e+12", "4"]
+
+
 def test_tasks_have_an_answer_each() -> None:
     frame = small(task=["training", "inference", "inference"], chip=["a", "b", "a"])
     found = answers(frame, {"time_s": "minimise"}, {"time_s": "s"})
     assert [(each.title, each.point) for each in found] == [("inference least time_s", 1), ("training least time_s", 0)]
+
+
+def test_answers_that_a_page_has_no_room_for_are_counted(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"w{at:02}" for at in range(30)]
+    found = answers(small(workload=names), {"time_s": "minimise"}, {"time_s": "s"})
+    assert (len(found), found.left_out) == (24, 6) and found[-1].workload == "w23"
+    assert answers(small(workload=names[:2]), {"time_s": "minimise"}, {"time_s": "s"}).left_out == 0
+    assert "answers are here, in the order" not in report([asked])
+    monkeypatch.setattr("sweeper.reports.answers.MOST_ANSWERS", 0)
+    assert "The first 0 of 1 answers are here, in the order of their workloads" in report([asked])
+
+
+def test_numbers_that_single_precision_takes_for_one_are_held_in_double() -> None:
+    frame = pl.DataFrame({"close_s": [1.0, 1.0 + 1e-9], "apart_s": [1.0, 1.1], "same_s": [0.1, 0.1]})
+    assert [column["type"] for column in packed(frame, (), {}, {})[0]] == ["f8", "f4", "f4"]
 
 
 def test_more_tokens_are_better_whatever_a_study_asks() -> None:

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from sweeper.errors import Misuse
 from sweeper.views.analysis import best, breakdown, heatmap, pareto, ratios
-from sweeper.views.pictures.figures import breakdown_figure, heat_maps, pareto_figure
+from sweeper.views.lineage import explain
+from sweeper.views.pictures.figures import breakdown_figure, folded, heat_maps, pareto_figure
 
 GOALS = {"iteration_time_s": "minimise", "utilisation": "maximise", "system_price_usd": "minimise"}
 TIME_AND_PRICE = {"iteration_time_s": "minimise", "system_price_usd": "minimise"}
@@ -79,6 +81,25 @@ def test_pareto_takes_integers_and_a_lazy_frame() -> None:
 def test_pareto_refuses_unclear_objectives(goals: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         pareto(points([(1.0,)], ["utilisation"]), goals)
+
+
+def test_what_has_no_numbers_is_refused_in_a_line() -> None:
+    frame = points([(1.0,), (0.0,)], ["utilisation"]).with_columns(
+        chip=pl.lit("h100_sxm"), lost=pl.lit(None, pl.Float64)
+    )
+    with pytest.raises(Misuse, match="unknown column of numbers 'chip'"):
+        pareto(frame, {"chip": "minimise"})
+    with pytest.raises(Misuse, match="unknown column of numbers 'chip'"):
+        ratios(frame, "chip", pl.lit(True), pl.lit(True))
+    with pytest.raises(Misuse, match="no feasible point has a number in lost"):
+        pareto(frame, {"lost": "minimise"})
+    assert pareto(frame.with_columns(feasible=False), {"lost": "minimise"}).is_empty()
+    with pytest.raises(Misuse, match="unknown value of chip 'h100', did you mean 'h100_sxm'"):
+        ratios(frame, "utilisation", {"chip": "h100"}, pl.lit(True))
+    with pytest.raises(Misuse, match="1 of the values of utilisation are not above 0"):
+        ratios(frame, "utilisation", {"chip": "h100_sxm"}, pl.lit(True))
+    with pytest.raises(Misuse, match=r"explain takes a plan, not 'close\.yaml'"):
+        explain("close.yaml", 6)  # type: ignore[arg-type]
 
 
 # best
@@ -243,6 +264,31 @@ def test_figures_name_the_chip_that_was_computed_with_half_its_cores(tmp_path: P
     note = "H100 on the dragonfly: computed with half of its cores, as published."
     assert note not in plain.read_text(encoding="utf-8")
     assert note in noted.read_text(encoding="utf-8")
+
+
+def test_titles_name_the_axes_over_which_rows_fall_together(tmp_path: Path) -> None:
+    assert folded(systems(), ["workload", "chip", "memory", "link"]) == ["topology"]
+    assert "mean over topology -->" in breakdown_figure(systems(), tmp_path)[1].read_text()
+    one = systems().filter(topology="dragonfly")
+    rates = [one.with_columns(memory_Bps=pl.lit(rate), decided=pl.lit(str(rate))) for rate in (1e12, 2e12)]
+    swept = pl.concat(rates).select(
+        "point_id", "memory_Bps", "decided", pl.exclude("point_id", "memory_Bps", "decided")
+    )
+    assert "busy time, mean over memory -->" in breakdown_figure(swept, tmp_path)[1].read_text()
+    assert "in the busy time -->" in breakdown_figure(one, tmp_path)[1].read_text()
+
+
+def test_a_front_names_what_tells_its_points_apart_and_lists_a_part_of_many(tmp_path: Path) -> None:
+    one = systems().filter(topology="dragonfly", workload="my_model", chip="h100_sxm", memory="ddr4")
+    sizes = [float(at + 1) for at in range(100)]
+    many = pl.concat(
+        one.with_columns(load_B=pl.lit(size), iteration_time_s=pl.lit(size), system_price_usd=pl.lit(-size))
+        for size in sizes
+    ).select("point_id", "load_B", pl.exclude("point_id", "load_B"))
+    for count, head in ((2, "on the front"), (100, "40 of 100 on the front")):
+        drawing = pareto_figure(many.head(count), TIME_AND_PRICE, tmp_path)[1].read_text()
+        assert f"<!-- {head}" in drawing.replace("\n", " ")
+        assert "DDR4, PCIe 5, load 1 B" in drawing and f"load {count} B" in drawing
 
 
 def test_figures_of_a_study_without_feasible_points(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import duckdb
 import polars as pl
+import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 from polars.testing import assert_frame_equal
@@ -73,6 +74,31 @@ def test_a_base_has_what_the_columns_mean(directory: str, tmp_path: Path) -> Non
     call("export", directory, tmp_path / "rows.duckdb")
     meaning = _table(tmp_path / "rows.duckdb", "columns").filter(column="iteration_time_s").row(0, named=True)
     assert meaning["unit"] == "s" and meaning["description"] and meaning["grade"]
+
+
+def test_what_a_query_computed_has_no_unit_whatever_its_name(directory: str, tmp_path: Path) -> None:
+    asked = "SELECT chip, iteration_time_s/60 AS iteration_time_s, utilisation AS memory_need_B, utilisation FROM data"
+    assert call("export", directory, tmp_path / "some.duckdb", "--sql", asked)[0] == 0
+    meaning = {row["column"]: row for row in _table(tmp_path / "some.duckdb", "columns").to_dicts()}
+    for name in ("iteration_time_s", "memory_need_B"):
+        assert (meaning[name]["unit"], meaning[name]["description"]) == ("", "computed by the query")
+    assert meaning["utilisation"]["grade"] and meaning["chip"]["role"] == "parameter"
+
+
+def test_a_parquet_file_keeps_what_the_columns_mean(directory: str, tmp_path: Path) -> None:
+    assert call("export", directory, tmp_path / "all.parquet")[0] == 0
+    (part,) = Path(directory).glob("data/*.parquet")
+    there, here = (pyarrow.parquet.read_schema(file) for file in (part, tmp_path / "all.parquet"))
+    said = {field.name: {text: about for text, about in field.metadata.items() if about} for field in there}
+    assert {field.name: field.metadata for field in here} == said and said["utilisation"][b"grade"]
+
+
+def test_numbers_that_json_cannot_say_are_counted(directory: str, tmp_path: Path) -> None:
+    asked = "SELECT point_id, iteration_time_s/0 AS rate FROM data"
+    for words in (("export", directory, tmp_path / "some.json", "--sql", asked), ("query", directory, asked, "--json")):
+        code, _, message = call(*words)
+        assert code == 0 and "null: 4 numbers that are infinite or not a number" in message
+    assert call("query", directory, asked)[2] == ""
 
 
 def test_an_answer_and_all_runs_of_a_folder(directory: str, tmp_path: Path) -> None:

@@ -65,6 +65,9 @@ def test_what_a_given_axis_decides_is_no_default() -> None:
         (Chosen(y="memory"), "unknown column of numbers for --y 'memory'"),
         (Chosen(colour="time_s"), "unknown axis for --colour 'time_s'"),
         (Chosen(by="chips"), "did you mean 'chip'?"),
+        (Chosen(x="batch_size", colour="memory", by="memory"), "--by memory: --colour is memory already"),
+        (Chosen(x="memory", colour="memory"), "--colour memory: --x is memory already; choose another column"),
+        (Chosen(x="batch_size", y="batch_size"), "--y batch_size: --x is batch_size already"),
         (Chosen(colour="chip"), "--colour chip: 10 values, and at most 8 can be told apart"),
         (Chosen(log="yx"), "unknown choice for --log 'yx', did you mean 'y'?"),
         (Chosen(x="chip", log="x"), "--log x: chip has values that are not above 0"),
@@ -114,6 +117,17 @@ def test_a_panel_for_each_value_and_a_curve_for_each_colour(tmp_path: Path) -> N
     drawing = files[1].read_text()
     assert drawing.count('id="axes_') == 2
     assert all(f"<!-- {name} -->" in drawing for name in ("u", "v", "x", "y", "z", "memory"))
+
+
+def test_ticks_and_names_of_close_values_differ(tmp_path: Path) -> None:
+    close = [3.2e12, 3.2000001e12, 3.2000002e12]
+    told = [f"<!-- 3.200000{at} TB/s -->" for at in range(3)]
+    some = points(link_Bps=close * 2, chip=["a"] * 3 + ["b"] * 3, time_s=[1.0, 2.0, 3.0] * 2)
+    for chosen in (Chosen(x="link_Bps"), Chosen(x="chip", colour="link_Bps"), Chosen(x="chip", by="link_Bps")):
+        drawing = plot_figure(some, tmp_path, "", chosen, {})[1].read_text()
+        assert all(text.removeprefix("<!-- ") in drawing for text in told), chosen
+    ticks = plot_figure(some.head(3), tmp_path, "", Chosen(x="link_Bps"), {})[1].read_text()
+    assert all(text in ticks for text in told)
 
 
 def test_rows_without_a_number_are_left_out(tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 """How numbers are shown: as text, in the units of pictures, with the source of the entry that a point has."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 from sweeper.planning.plan import Plan
+from sweeper.shown import telling
 from sweeper.study.study import load_study
 from sweeper.views.lineage import coordinates, explain
 from sweeper.views.pictures.labels import QUANTITIES, axis_label, label, rank, shown_quantity
-from sweeper.views.text import aligned, show
+from sweeper.views.text import aligned, show, shown_table
 from tests.support.small_specs import FILES, STUDY, write_files
 
 
@@ -26,6 +28,14 @@ def test_values_as_text(value: object, text: str) -> None:
 def test_columns_of_a_table_are_as_wide_as_their_widest_cell() -> None:
     assert aligned([["a", "bbb"], ["cc", "d"]]) == "a   bbb\ncc  d"
     assert aligned([["a", "bbb"], ["cc", "d"]], right=[1]) == "a   bbb\ncc    d"
+
+
+def test_numbers_of_a_column_have_digits_that_tell_them_apart() -> None:
+    assert shown_table(["a", "b"], [[3.2e12, 1 / 3], [3.2000001e12, None], [3.2e12, "x"]]).splitlines() == [
+        "a              b", "3.2e+12        0.333333", "3.2000001e+12  -", "3.2e+12        x",
+    ]  # fmt: skip
+    assert shown_table(["a"], []) == "a"
+    assert telling([0.1 + 0.2, 0.3]) == 6 and telling([math.nan, math.inf, 1.0, True, 1048576, 1048577]) == 7
 
 
 def test_a_quantity_is_divided_by_what_its_unit_is_in_the_dataset() -> None:

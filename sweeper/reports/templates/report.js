@@ -7,6 +7,8 @@ const MOST_LINES = 2000; // rows of parallel coordinates
 const MOST_CELLS = 400; // cells of a heat map that are written out
 const MOST_BARS = 40; // bars of a breakdown
 const MOST_ROOFS = 12; // systems below a roofline
+const MOST_AXES = 9; // axes of parallel coordinates
+const MOST_OTHERS = 3; // metrics of parallel coordinates besides the one that the rows are best by
 const PAGE = 50; // rows of a page of the table
 const ARRAYS = { u1: Uint8Array, u2: Uint16Array, u4: Uint32Array, f4: Float32Array, f8: Float64Array };
 
@@ -16,7 +18,20 @@ function make(tag, properties = {}, ...children) {
   return node;
 }
 
-const six = (value) => (typeof value !== "number" ? String(value) : Number.isFinite(value) ? String(+value.toPrecision(6)) : "-");
+const SIX = 6; // significant digits of a number, unless more tell it from its neighbours
+const MOST_DIGITS = 17; // those that tell any two numbers of double precision apart
+const shown = (value, digits = SIX) => (typeof value !== "number" ? String(value) : Number.isFinite(value) ? String(+value.toPrecision(digits)) : "-");
+
+/** As many significant digits, six or more, as tell some numbers apart. */
+function telling(values) {
+  const numbers = [...new Set(values.filter((value) => Number.isFinite(value)))];
+  let digits = SIX;
+  while (digits < MOST_DIGITS && new Set(numbers.map((value) => shown(value, digits))).size < numbers.length) digits++;
+  return digits;
+}
+
+/** What a note says of some that are shown of more, empty if these are all. */
+const some = (few, all, what) => (few < all ? `${few.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}; ` : "");
 const titled = (column) => (column.unit ? `${column.name} [${column.unit}]` : column.name);
 
 /** Bytes of base64 text of a gzip file. */
@@ -30,7 +45,7 @@ async function unpacked(text) {
 class Frame {
   constructor(told, buffer) {
     this.rows = told.rows;
-    this.columns = told.columns.map((column) => ({ ...column, data: new ARRAYS[column.type](buffer, column.at, told.rows) }));
+    this.columns = told.columns.map((column) => ({ ...column, data: new ARRAYS[column.type](buffer, column.at, told.rows), digits: telling(column.levels || []) }));
     this.axes = this.columns.filter((column) => column.levels);
     this.metrics = this.columns.filter((column) => column.metric);
   }
@@ -41,7 +56,7 @@ class Frame {
     return column.levels ? column.levels[column.data[row]] : column.data[row];
   }
   about(row) {
-    const told = this.axes.map((axis) => `${axis.name} ${six(this.value(axis, row))}`);
+    const told = this.axes.map((axis) => `${axis.name} ${shown(this.value(axis, row), axis.digits)}`);
     return [`point ${this.column("point_id").data[row]}`, ...told].join("<br>");
   }
 }
@@ -78,7 +93,7 @@ class Filters {
     const boxes = axis.levels.map((level, at) => {
       const box = make("input", { type: "checkbox", checked: this.passing.get(axis)[at] === 1 });
       box.addEventListener("change", () => set(at, box.checked ? 1 : 0));
-      return [box, make("label", {}, box, ` ${six(level)}`)];
+      return [box, make("label", {}, box, ` ${shown(level, axis.digits)}`)];
     });
     const all = (checked) => {
       const button = make("button", { type: "button", textContent: checked ? "all" : "none" });
@@ -104,7 +119,7 @@ class Filters {
     const narrowed = [...this.passing].filter(([, passing]) => passing.includes(0));
     return narrowed.map(([axis, passing]) => {
       const kept = axis.levels.filter((_, at) => passing[at]);
-      return `${axis.name} ${kept.length <= 3 ? kept.map(six).join(", ") || "none" : `${kept.length} of ${passing.length}`}`;
+      return `${axis.name} ${kept.length <= 3 ? kept.map((level) => shown(level, axis.digits)).join(", ") || "none" : `${kept.length} of ${passing.length}`}`;
     });
   }
   rows() {
@@ -118,11 +133,26 @@ class Filters {
   }
 }
 
+/** Rows with a finite number in each of some metrics: others can be neither the best nor drawn. */
+const finite = (rows, ...metrics) => rows.filter((row) => metrics.every((metric) => Number.isFinite(metric.data[row])));
+
+/** What a note says of rows that have no such number; empty if all have. */
+function unknown(rows, ...metrics) {
+  const count = rows.length - finite(rows, ...metrics).length;
+  const names = [...new Set(metrics.map((metric) => metric.name))].join(" or ");
+  return count ? `; ${count.toLocaleString("en")} ${count === 1 ? "row has" : "rows have"} no finite ${names}` : "";
+}
+
+/** The scale of an axis of numbers, and what a note says where it is not the one that is asked for. */
+function scaled(column, values, scale) {
+  const linear = scale === "log" && values.some((value) => value <= 0);
+  return { type: linear ? "linear" : scale, note: linear ? `; ${column.name} is not above 0 everywhere, so its axis is linear` : "" };
+}
+
 /** The best row of each group by a metric, or its median one: [key, row] in the order of the keys. */
 function bestOf(rows, key, metric, which) {
   const groups = new Map();
-  for (const row of rows) {
-    if (Number.isNaN(metric.data[row])) continue;
+  for (const row of finite(rows, metric)) {
     const group = key(row);
     if (which === "median") {
       groups.has(group) ? groups.get(group).push(row) : groups.set(group, [row]);
@@ -137,20 +167,20 @@ function bestOf(rows, key, metric, which) {
   return found.map(([group, all]) => [group, all.sort((a, b) => metric.data[a] - metric.data[b])[(all.length - 1) >> 1]]);
 }
 
-/** Rows that no other beats in both metrics, in the order of the first; `sx` and `sy` are -1 where more is better. */
+/** Rows that no other beats in one metric without losing in the other, equal ones all, in the order of the first; `sx`
+ * and `sy` are -1 where more is better. */
 function front(rows, x, y, sx, sy) {
-  const known = Array.from(rows).filter((row) => Number.isFinite(x.data[row]) && Number.isFinite(y.data[row]));
+  const known = Array.from(finite(rows, x, y));
   known.sort((a, b) => sx * (x.data[a] - x.data[b]) || sy * (y.data[a] - y.data[b]));
-  let least = Infinity;
+  let last = null;
   return known.filter((row) => {
-    const better = sy * y.data[row] < least;
-    if (better) least = sy * y.data[row];
-    return better;
+    const better = last === null || sy * y.data[row] < sy * y.data[last];
+    if (better) last = row;
+    return better || (x.data[row] === x.data[last] && y.data[row] === y.data[last]);
   });
 }
 
 const usual = (metric) => ({ minimise: "least", maximise: "most" })[metric.sense] || "median";
-const log = (choices) => (choices.scale === "log" ? "log" : "linear");
 const CHOICE = {
   axis: (frame, at) => ({ options: frame.axes, at }),
   numericAxis: (frame, at) => ({ options: frame.axes.filter((axis) => axis.numeric), at }),
@@ -168,21 +198,22 @@ const CHARTS = {
       const [across, down] = [x.levels.length, y.levels.length];
       const cells = new Map(bestOf(rows, (row) => y.data[row] * across + x.data[row], value, which));
       const filled = (give, empty) => y.levels.map((_, j) => x.levels.map((_, i) => (cells.has(j * across + i) ? give(cells.get(j * across + i)) : empty)));
-      const named = (axis) => axis.levels.map(six);
+      const named = (axis) => axis.levels.map((level) => shown(level, axis.digits));
       const values = [...cells.values()].map((row) => value.data[row]);
       const [low, high] = [Math.min(...values), Math.max(...values)];
       const logarithmic = colours === "log" && low > 0;
       const shade = (number) => (logarithmic ? Math.log10(number) : number);
       const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => shade(low) + part * (shade(high) - shade(low)));
       const trace = {
-        type: "heatmap", x: named(x), y: named(y), z: filled((row) => shade(value.data[row]), null), text: filled((row) => six(+value.data[row].toPrecision(3)), ""),
-        hovertext: filled((row) => `${frame.about(row)}<br>${value.name} ${six(value.data[row])}`, ""), hoverinfo: "text",
+        type: "heatmap", x: named(x), y: named(y), z: filled((row) => shade(value.data[row]), null), text: filled((row) => shown(value.data[row], 3), ""),
+        hovertext: filled((row) => `${frame.about(row)}<br>${value.name} ${shown(value.data[row])}`, ""), hoverinfo: "text",
         colorscale: "Viridis", reversescale: which === "least",
-        colorbar: { title: { text: titled(value), side: "right" }, tickvals: ticks, ticktext: ticks.map((tick) => six(+(logarithmic ? 10 ** tick : tick).toPrecision(3))) },
+        colorbar: { title: { text: titled(value), side: "right" }, tickvals: ticks, ticktext: ticks.map((tick) => shown(logarithmic ? 10 ** tick : tick, 3)) },
         texttemplate: across * down <= MOST_CELLS ? "%{text}" : "",
       };
       const layout = { height: 220 + 26 * down, xaxis: { title: { text: x.name }, type: "category", automargin: true }, yaxis: { title: { text: y.name }, type: "category", automargin: true, autorange: "reversed" } };
-      return [[trace], layout, `${which} of the other axes`];
+      const fallen = colours === "log" && !logarithmic && cells.size ? `; ${value.name} is not above 0 everywhere, so its colours are linear` : "";
+      return [[trace], layout, `${which} of the other axes${unknown(rows, value)}${fallen}`];
     },
   },
   pareto: {
@@ -191,13 +222,14 @@ const CHARTS = {
     choices: (frame) => ({ x: CHOICE.metric(frame, 0), y: CHOICE.metric(frame, 1), colour: CHOICE.axis(frame, 0), scale: ["log", "linear"], "better x": ["usual", "least", "most"], "better y": ["usual", "least", "most"] }),
     draw(frame, rows, { x, y, colour, scale, ...better }) {
       const groups = new Map();
-      for (const row of rows) {
+      const known = finite(rows, x, y);
+      for (const row of known) {
         const level = colour ? colour.data[row] : 0;
         groups.has(level) ? groups.get(level).push(row) : groups.set(level, [row]);
       }
-      const many = rows.length > 20000;
+      const many = known.length > 20000;
       const traces = [...groups].sort(([a], [b]) => a - b).map(([level, own], at) => ({
-        type: "scattergl", mode: "markers", name: colour ? six(colour.levels[level]) : "points",
+        type: "scattergl", mode: "markers", name: colour ? shown(colour.levels[level], colour.digits) : "points",
         x: own.map((row) => x.data[row]), y: own.map((row) => y.data[row]), customdata: own,
         marker: { color: COLOURS[at % COLOURS.length], size: many ? 3 : 6, opacity: many ? 0.5 : 0.8 },
         hovertemplate: `${x.name} %{x:.6g}<br>${y.name} %{y:.6g}<extra>%{fullData.name}</extra>`,
@@ -211,8 +243,9 @@ const CHARTS = {
         line: { color: "#000000", width: 1, shape: "hv" }, marker: { symbol: "circle-open", size: 10, color: "#000000" },
         text: best.map((row) => frame.about(row)), hoverinfo: "text",
       });
-      const layout = { height: 520, xaxis: { title: { text: titled(x) }, type: scale }, yaxis: { title: { text: titled(y) }, type: scale } };
-      return [traces, layout, `${best.length} on the front: ${senseX} ${x.name}, ${senseY} ${y.name}`];
+      const [across, up] = [x, y].map((metric) => scaled(metric, Array.from(known, (row) => metric.data[row]), scale));
+      const layout = { height: 520, xaxis: { title: { text: titled(x) }, type: across.type }, yaxis: { title: { text: titled(y) }, type: up.type } };
+      return [traces, layout, `${best.length} on the front: ${senseX} ${x.name}, ${senseY} ${y.name}${unknown(rows, x, y)}${across.note}${x === y ? "" : up.note}`];
     },
   },
   curves: {
@@ -229,11 +262,13 @@ const CHARTS = {
         groups.has(level) ? groups.get(level).push(row) : groups.set(level, [row]);
       }
       const traces = [...groups].map(([level, own], at) => ({
-        type: "scatter", mode: "lines+markers", name: apart ? six(apart.levels[level]) : y.name,
+        type: "scatter", mode: "lines+markers", name: apart ? shown(apart.levels[level], apart.digits) : y.name,
         x: own.map((row) => frame.value(x, row)), y: own.map((row) => y.data[row]),
         text: own.map((row) => frame.about(row)), hoverinfo: "text+y", line: { color: COLOURS[at % COLOURS.length] },
       }));
-      return [traces, { height: 460, xaxis: { title: { text: titled(x) }, type: scale }, yaxis: { title: { text: titled(y) }, type: scale } }, `${which} of the other axes`];
+      const across = scaled(x, traces.flatMap((trace) => trace.x), scale);
+      const up = scaled(y, traces.flatMap((trace) => trace.y), scale);
+      return [traces, { height: 460, xaxis: { title: { text: titled(x) }, type: across.type }, yaxis: { title: { text: titled(y) }, type: up.type } }, `${which} of the other axes${unknown(rows, y)}${across.note}${up.note}`];
     },
   },
   parallel: {
@@ -242,20 +277,22 @@ const CHARTS = {
     choices: (frame) => ({ best: CHOICE.metric(frame, 0) }),
     draw(frame, rows, { best }) {
       const sign = best.sense === "maximise" ? -1 : 1;
-      const known = Array.from(rows).filter((row) => Number.isFinite(best.data[row]));
-      const shown = known.sort((a, b) => sign * (best.data[a] - best.data[b])).slice(0, MOST_LINES);
-      const told = [...frame.axes.slice(0, 9), best, ...frame.metrics.filter((metric) => metric !== best).slice(0, 3)];
+      const known = Array.from(finite(rows, best));
+      const lines = known.sort((a, b) => sign * (best.data[a] - best.data[b])).slice(0, MOST_LINES);
+      const [axes, others] = [frame.axes.slice(0, MOST_AXES), frame.metrics.filter((metric) => metric !== best).slice(0, MOST_OTHERS)];
+      const told = [...axes, best, ...others];
       const dimensions = told.map((column) => {
-        const dimension = { label: titled(column), values: shown.map((row) => column.data[row]) };
+        const dimension = { label: titled(column), values: lines.map((row) => column.data[row]) };
         if (column.levels && column.levels.length <= 40) {
           dimension.tickvals = column.levels.map((_, at) => at);
-          dimension.ticktext = column.levels.map(six);
-        } else if (column.levels) dimension.values = shown.map((row) => (column.numeric ? column.levels[column.data[row]] : column.data[row]));
+          dimension.ticktext = column.levels.map((level) => shown(level, column.digits));
+        } else if (column.levels) dimension.values = lines.map((row) => (column.numeric ? column.levels[column.data[row]] : column.data[row]));
         return dimension;
       });
-      const trace = { type: "parcoords", dimensions, line: { color: shown.map((row) => best.data[row]), colorscale: "Viridis", reversescale: sign > 0, showscale: true, colorbar: { title: { text: titled(best), side: "right" } } }, labelangle: -20, labelside: "bottom" };
-      const cut = known.length > shown.length ? `the best ${shown.length.toLocaleString("en")} of ${known.length.toLocaleString("en")} rows` : `${shown.length} rows`;
-      return [[trace], { height: 520, margin: { l: 90, r: 60, t: 30, b: 110 } }, `${cut}; drag along an axis to choose`];
+      const trace = { type: "parcoords", dimensions, line: { color: lines.map((row) => best.data[row]), colorscale: "Viridis", reversescale: sign > 0, showscale: true, colorbar: { title: { text: titled(best), side: "right" } } }, labelangle: -20, labelside: "bottom" };
+      const cut = some(axes.length, frame.axes.length, "axes") + some(others.length + 1, frame.metrics.length, "metrics");
+      const how = lines.length < known.length ? `the best ${some(lines.length, known.length, "rows")}` : `${lines.length.toLocaleString("en")} rows; `;
+      return [[trace], { height: 520, margin: { l: 90, r: 60, t: 30, b: 110 } }, `${how}${cut}drag along an axis to choose${unknown(rows, best)}`];
     },
   },
   breakdown: {
@@ -263,13 +300,14 @@ const CHARTS = {
     lacks: (frame) => (["compute_time_s", "memory_time_s", "network_time_s"].every((name) => frame.column(name)) ? (frame.axes.length ? "" : "an axis that varies") : "compute_time_s, memory_time_s and network_time_s; ask for them under output"),
     choices: (frame) => ({ axis: CHOICE.axis(frame, 0), best: CHOICE.metric(frame, 0) }),
     draw(frame, rows, { axis, best }) {
-      const found = bestOf(rows, (row) => axis.data[row], best, usual(best)).slice(0, MOST_BARS);
-      const names = found.map(([level]) => six(axis.levels[level]));
+      const all = bestOf(rows, (row) => axis.data[row], best, usual(best));
+      const found = all.slice(0, MOST_BARS);
+      const names = found.map(([level]) => shown(axis.levels[level], axis.digits));
       const traces = ["compute_time_s", "memory_time_s", "network_time_s"].map((name, at) => ({
         type: "bar", orientation: "h", name: name.replace("_time_s", ""), y: names, x: found.map(([, row]) => frame.column(name).data[row]),
         marker: { color: COLOURS[at] }, text: found.map(([, row]) => frame.about(row)), textposition: "none", hovertemplate: "%{x:.6g} s<br>%{text}<extra>%{fullData.name}</extra>",
       }));
-      return [traces, { height: 200 + 28 * found.length, barmode: "stack", xaxis: { title: { text: "busy time [s]; these may overlap" } }, yaxis: { type: "category", automargin: true, autorange: "reversed" } }, `${usual(best)} ${best.name} of each ${axis.name}`];
+      return [traces, { height: 200 + 28 * found.length, barmode: "stack", xaxis: { title: { text: "busy time [s]; these may overlap" } }, yaxis: { type: "category", automargin: true, autorange: "reversed" } }, `${some(found.length, all.length, "values")}${usual(best)} ${best.name} of each ${axis.name}${unknown(rows, best)}`];
     },
   },
   roofline: {
@@ -289,15 +327,14 @@ const CHARTS = {
         const flop = of("attained_flops", row) * of("graph_time_s", row);
         const peak = flop / of("graph_compute_time_s", row);
         const bandwidth = flop / of("graph_memory_time_s", row) / of("memory_intensity_flop_per_B", row);
-        const [name, color] = [six(axis.levels[level]), COLOURS[at % COLOURS.length]];
+        const [name, color] = [shown(axis.levels[level], axis.digits), COLOURS[at % COLOURS.length]];
         const xs = [low, peak / bandwidth, high].filter((value) => value >= low && value <= high);
         return [
           { type: "scatter", mode: "lines", x: xs, y: xs.map((value) => Math.min(peak, value * bandwidth)), line: { color, width: 1 }, name, legendgroup: name, showlegend: false, hoverinfo: "skip" },
           { type: "scatter", mode: "markers", x: [of("memory_intensity_flop_per_B", row)], y: [of("attained_flops", row)], marker: { color, size: 10 }, name, legendgroup: name, text: [frame.about(row)], hovertemplate: "%{y:.4s}flop/s at %{x:.4g} flop/B<br>%{text}<extra></extra>" },
         ];
       });
-      const cut = all.length > found.length ? `${found.length} of ${all.length} values; ` : "";
-      return [traces, { height: 480, xaxis: { title: { text: "operations per byte of memory [flop/B]" }, type: "log" }, yaxis: { title: { text: "attained by one chip [flop/s]" }, type: "log" } }, `${cut}${usual(best)} ${best.name} of each ${axis.name}`];
+      return [traces, { height: 480, xaxis: { title: { text: "operations per byte of memory [flop/B]" }, type: "log" }, yaxis: { title: { text: "attained by one chip [flop/s]" }, type: "log" } }, `${some(found.length, all.length, "values")}${usual(best)} ${best.name} of each ${axis.name}${unknown(rows, best)}`];
     },
   },
   tornado: {
@@ -311,7 +348,7 @@ const CHARTS = {
         type: "bar", orientation: "h", name: `${sign > 0 ? "+" : "-"}${Math.round(100 * each.part)} %`, y: names, x: each.bars.map((bar) => bar[end]),
         marker: { color: COLOURS[at] }, text: each.bars.map((bar) => `${bar.low} to ${bar.high}`), textposition: "none", hovertemplate: "%{y} %{text}: %{x:.3f} %<extra>%{fullData.name}</extra>",
       }));
-      return [traces, { height: 200 + 24 * names.length, barmode: "overlay", xaxis: { title: { text: `change of ${each.metric} in percent` }, zeroline: true, zerolinecolor: "#000000" }, yaxis: { automargin: true, autorange: "reversed" } }, `the point as it is, not found again; shares stop at what is possible; ${each.idle} further numbers do not move it (filters do not apply)`];
+      return [traces, { height: 200 + 24 * names.length, barmode: "overlay", xaxis: { title: { text: `change of ${each.metric} in percent` }, zeroline: true, zerolinecolor: "#000000" }, yaxis: { automargin: true, autorange: "reversed" } }, `the point as it is, not found again; shares stop at what is possible; ${some(each.bars.length, each.bars.length + each.less, "numbers that move it")}${each.idle} further numbers do not move it (filters do not apply)`];
     },
   },
 };
@@ -400,16 +437,18 @@ class Table {
     const pages = Math.max(1, Math.ceil(this.order.length / PAGE));
     this.page = Math.min(Math.max(page, 0), pages - 1);
     const rows = Array.from(this.order.subarray(this.page * PAGE, (this.page + 1) * PAGE));
-    const cell = (column, row) => make("td", { textContent: six(frame.value(column, row)), className: column.levels && !column.numeric ? "" : "number" });
+    const digits = new Map(frame.columns.map((column) => [column, column.levels ? column.digits : telling(rows.map((row) => column.data[row]))]));
+    const cell = (column, row) => make("td", { textContent: shown(frame.value(column, row), digits.get(column)), className: column.levels && !column.numeric ? "" : "number" });
     this.body.replaceChildren(...rows.map((row) => make("tr", {}, ...frame.columns.map((column) => cell(column, row)))));
     this.where.textContent = `page ${this.page + 1} of ${pages.toLocaleString("en")}`;
   }
   csv() {
     const { frame } = this.report;
-    const text = (value) => (typeof value === "number" ? String(+value.toPrecision(Number.isInteger(value) ? 16 : 7)) : value);
+    // Single precision has seven digits; what is written of a number in double precision is that number.
+    const text = (column, value) => (typeof value !== "number" ? value : column.type === "f4" && !Number.isInteger(value) ? String(+value.toPrecision(7)) : String(value));
     const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
     const lines = [frame.columns.map((column) => column.name).join(",")];
-    for (const row of this.order) lines.push(frame.columns.map((column) => quoted(text(frame.value(column, row)))).join(","));
+    for (const row of this.order) lines.push(frame.columns.map((column) => quoted(text(column, frame.value(column, row)))).join(","));
     return `${lines.join("\n")}\n`;
   }
   download() {
@@ -452,7 +491,7 @@ class Report {
 }
 
 /** Every run of the page, built when it is first shown. */
-async function shown(node) {
+async function opened(node) {
   document.querySelectorAll("article").forEach((other) => (other.hidden = other !== node));
   if (!node.report) {
     const told = JSON.parse(node.querySelector(".told").textContent);
@@ -464,6 +503,6 @@ async function shown(node) {
 document.addEventListener("DOMContentLoaded", () => {
   const articles = [...document.querySelectorAll("article")];
   const choice = document.querySelector("#run");
-  if (choice) choice.addEventListener("change", () => shown(articles[+choice.value]));
-  shown(articles[0]);
+  if (choice) choice.addEventListener("change", () => opened(articles[+choice.value]));
+  opened(articles[0]);
 });

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from sweeper.errors import listed
+from sweeper.shown import telling
 from sweeper.views.analysis import TIMES, Frame, breakdown, feasible, heatmap, pareto
+from sweeper.views.datasets import axes_of
 from sweeper.views.marks import standing_note
 from sweeper.views.pictures.canvas import MARKERS, PALETTE, picture_stem, save_figure, styled_figure, three_digits
+from sweeper.views.pictures.curves import free
 from sweeper.views.pictures.labels import (
     QUANTITIES,
     SYSTEM_COLUMNS,
@@ -23,15 +27,26 @@ from sweeper.views.pictures.labels import (
     shown_quantity,
     workloads,
 )
-from sweeper.views.pictures.scales import is_wide, set_scale
+from sweeper.views.pictures.scales import is_wide, set_scale, value_words, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEAT_MAPS = ("utilisation", "cost_efficiency_flops_per_usd", "power_efficiency_flops_per_W")
 """Metrics side by side in one heat-map figure."""
+MOST_LISTED = 40
+"""Points of a front that are written beside it."""
 LETTER_PT = 5.4
 """Width of a letter of the house style, on the large side."""
+
+
+def folded(frame: Frame, by: Sequence[str]) -> list[str]:
+    """Axes, in words, of which several values fall together in one combination of the columns `by`; without those that
+    the others decide."""
+    points = feasible(frame).collect()
+    others = [name for name in axes_of(points.columns) if name not in by]
+    counts = points.group_by(by).agg(pl.col(others).n_unique())
+    return [words(name) for name in free(points, [name for name in others if (counts[name] > 1).any()], by)]
 
 
 def heat_maps(frame: Frame, directory: str | Path, study: str = "") -> list[Path]:
@@ -71,7 +86,7 @@ def pareto_figure(frame: Frame, objectives: Mapping[str, str], directory: str | 
             continue
         first, second = (shown_quantity(column).name.lower() for column in objectives)
         title = f"{label(workload)}: Pareto front of {first} and {second}"
-        with styled_figure((11.0, max(5.0, 1.4 + 0.2 * front.height)), title, study) as figure:
+        with styled_figure((11.0, max(5.0, 1.4 + 0.2 * min(front.height, MOST_LISTED))), title, study) as figure:
             panel, key = figure.subplots(1, 2, width_ratios=(1.8, 1.0))
             _scatter(panel, feasible(points).sort("point_id").collect(), front, (x, y))
             _list(key, front, (x, y))
@@ -83,8 +98,8 @@ def pareto_figure(frame: Frame, objectives: Mapping[str, str], directory: str | 
 def breakdown_figure(frame: Frame, directory: str | Path, study: str = "") -> list[Path]:
     """One figure: per workload, the shares of compute, memory and network in the busy time, by chip, memory and link.
 
-    A bar is the mean over the topologies. A workload without feasible points is left out. Gives the files written,
-    `breakdown.png` and `.svg`; none if no workload is left.
+    A bar is the mean over all other axes, which the title names. A workload without feasible points is left out. Gives
+    the files written, `breakdown.png` and `.svg`; none if no workload is left.
     """
     by = ("chip", *SYSTEM_COLUMNS)
     tables = [(workload, in_order(breakdown(points, by).collect())) for workload, points, _ in workloads(frame)]
@@ -92,7 +107,9 @@ def breakdown_figure(frame: Frame, directory: str | Path, study: str = "") -> li
     if not panels:
         return []
     height = 1.4 + 0.19 * max(table.height for _, table in panels)
-    title = "Share of compute, memory and network in the busy time, mean over topologies"
+    over = folded(frame, ("workload", *by))
+    mean = f", mean over {listed(over)}" if over else ""
+    title = f"Share of compute, memory and network in the busy time{mean}"
     longest = max(len("  ".join(map(label, row))) for _, table in panels for row in table.select(by).iter_rows())
     width = 3.1 * len(panels) + 0.3 + LETTER_PT * longest / 72.0
     with styled_figure((width, max(height, 2.0)), title, study) as figure:
@@ -193,19 +210,33 @@ def _told_apart(points: pl.DataFrame, front: pl.DataFrame) -> tuple[list[str], l
 
 
 def _list(panel: "Axes", front: pl.DataFrame, columns: tuple[str, str]) -> None:
-    """Write the points of the front as a table: the two values, and the system."""
-    numbers = [[three_digits(value / shown_quantity(name).scale) for value in front[name]] for name in columns]
-    systems = [", ".join(label(part) for part in row) for row in front.select(SYSTEM_ROWS + SYSTEM_COLUMNS).iter_rows()]
+    """Write the points of the front as a table, an even share of more than MOST_LISTED: the two values, the system, and
+    the other axes that tell these points apart."""
+    shown = front[np.unique(np.linspace(0, front.height - 1, MOST_LISTED).astype(int)).tolist()]
+    numbers = [[three_digits(value / shown_quantity(name).scale) for value in shown[name]] for name in columns]
+    systems = [", ".join(each) for each in zip(*_parts(shown), strict=True)]
+    head = "on the front" if shown.height == front.height else f"{shown.height} of {front.height:,} on the front"
     heads = [shown_quantity(name).unit for name in columns]
     panel.set_axis_off()
     for place, align, lines in (
         (0.10, "right", [heads[0], *numbers[0]]),
         (0.36, "right", [heads[1], *numbers[1]]),
-        (0.41, "left", ["on the front", *systems]),
+        (0.41, "left", [head, *systems]),
     ):
         panel.text(
             place, 1.0, "\n".join(lines), ha=align, va="top", multialignment=align, fontsize=8.0, linespacing=1.5
         )
+
+
+def _parts(front: pl.DataFrame) -> list[list[str]]:
+    """Columns of words for points of a front: their system, and the other axes that tell the points apart."""
+    system = [*SYSTEM_ROWS, *SYSTEM_COLUMNS]
+    varying = [name for name in axes_of(front.columns) if name not in system and front[name].n_unique() > 1]
+    others = [(name, front[name], telling(front[name])) for name in free(front, varying, system)]
+    own = [[label(value) for value in front[name]] for name in system]
+    return own + [
+        [f"{words(name)} {value_words(name, value, digits)}" for value in values] for name, values, digits in others
+    ]
 
 
 def _bars(panel: "Axes", table: pl.DataFrame, by: Sequence[str], named: bool) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from sweeper.errors import listed
+from sweeper.shown import telling
 from sweeper.views.datasets import axes_of
 from sweeper.views.pictures.canvas import MARKERS, PALETTE, save_figure, styled_figure
 from sweeper.views.pictures.labels import rank
@@ -165,8 +166,9 @@ def _legend(figure: "Figure", looks: Mapping[Key, Look], apart: Sequence[str]) -
 def _looks(points: pl.DataFrame, apart: Sequence[str]) -> dict[Key, Look]:
     """The look of each curve, in the order of their colours."""
     keys = sorted(points.select(apart).unique().iter_rows(), key=in_rank) if apart else [()]
+    digits = [telling(values) for values in zip(*keys, strict=True)]
     return {
-        key: Look(", ".join(map(value_words, apart, key)), colour, marker)
+        key: Look(", ".join(map(value_words, apart, key, digits)), colour, marker)
         for key, colour, marker in zip(keys, cycle(PALETTE), cycle(MARKERS))
     }
 

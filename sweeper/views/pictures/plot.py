@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import polars as pl
 
 from sweeper.errors import UsageFault, unknown
+from sweeper.shown import telling
 from sweeper.views.analysis import feasible
 from sweeper.views.datasets import axes_of
 from sweeper.views.pictures.curves import (
@@ -66,8 +68,8 @@ def plot_figure(
     parts = points.partition_by(plot.by, as_dict=True) if plot.by else {("",): points}
     across = Across(plot.x, (plot.colour,) if plot.colour else (), plot.log)
     order = sorted(parts, key=in_rank)
-    sense = sense_of(points, plot.y, senses)
-    panels = [Panel(parts[key], plot.y, sense, _heading(plot.by, key[0]) if plot.by else "") for key in order]
+    sense, digits = sense_of(points, plot.y, senses), telling(key[0] for key in order)
+    panels = [Panel(parts[key], plot.y, sense, _heading(plot.by, key[0], digits) if plot.by else "") for key in order]
     axes, shown = axes_of(points.columns), {plot.x, plot.colour, plot.by}
     rest = [name for name in axes if name not in shown and points[name].n_unique() > 1]
     said = reduction(panels, across, free(points, rest, [name for name in axes if name in shown]))
@@ -75,17 +77,17 @@ def plot_figure(
     return draw_panels(panels, across, title, study, directory / plot.name)
 
 
-def _heading(axis: str, value: object) -> str:
+def _heading(axis: str, value: object, digits: int) -> str:
     """What a panel of a value of an axis is called; a number alone would not say of what."""
-    told = value_words(axis, value)
+    told = value_words(axis, value, digits)
     return told if isinstance(value, str) else f"{words(axis)} {told}"
 
 
 def settled(points: pl.DataFrame, chosen: Chosen, senses: Mapping[str, str]) -> Chosen:
     """A choice with what is left open filled in, from the axes that vary and the columns that have a sense.
 
-    Raises UsageFault for a column that the dataset does not have or that cannot be shown so, and for more values than
-    there are colours or panels.
+    Raises UsageFault for a column that the dataset does not have, that cannot be shown so or is chosen twice, and for
+    more values than there are colours or panels.
     """
     axes, metrics = axes_of(points.columns), metrics_of(points)
     numbers = [*metrics, *(name for name in axes if not is_name(points, name))]
@@ -93,6 +95,7 @@ def settled(points: pl.DataFrame, chosen: Chosen, senses: Mapping[str, str]) -> 
     _check("column of numbers for --y", chosen.y, numbers)
     _check("axis for --colour", chosen.colour, axes)
     _check("axis for --by", chosen.by, axes)
+    _check_distinct(chosen)
     if chosen.log and chosen.log not in LOGS:
         raise UsageFault(unknown("choice for --log", chosen.log, LOGS))
     y = chosen.y or next((name for name in senses if name in metrics), next(iter(numbers), ""))
@@ -114,6 +117,14 @@ def settled(points: pl.DataFrame, chosen: Chosen, senses: Mapping[str, str]) -> 
 def _check(what: str, name: str, allowed: Sequence[str]) -> None:
     if name and name not in allowed:
         raise UsageFault(unknown(what, name, allowed))
+
+
+def _check_distinct(chosen: Chosen) -> None:
+    """Raise UsageFault for a column that is chosen twice, which would tell nothing apart the second time."""
+    options = [(option, name) for option in ("x", "y", "colour", "by") if (name := getattr(chosen, option))]
+    for (one, column), (other, name) in combinations(options, 2):
+        if column == name:
+            raise UsageFault(f"--{other} {name}: --{one} is {name} already; choose another column, or leave one out")
 
 
 def _check_count(points: pl.DataFrame, option: str, name: str, most: int) -> None:

@@ -1,15 +1,18 @@
 """How the numbers of a column stand on an axis: in which unit, linear or logarithmic, with which ticks."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sweeper.shown import engineering
+from sweeper.shown import FEWEST, engineering, telling
 from sweeper.views.pictures.labels import QUANTITIES, label
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
+    from matplotlib.ticker import Formatter
 
 UNITS = {"Bps": "B/s", "flops": "flop/s", "usd": "USD", **{unit: unit for unit in ("s", "B", "W", "J", "flop", "Hz")}}
 """Units that a column of one may be named after."""
@@ -47,8 +50,8 @@ def scale(column: str) -> float:
     return 1.0 if unit(column) or column not in QUANTITIES else QUANTITIES[column].scale
 
 
-def value_words(column: str, value: object) -> str:
-    """A value of a column, as a legend or a title has it.
+def value_words(column: str, value: object, digits: int = FEWEST) -> str:
+    """A value of a column, as a legend or a title has it, in so many significant digits.
 
     >>> value_words("memory", "ddr4"), value_words("link_Bps", 2e9), value_words("batch_size", 8.0)
     ('DDR4', '2 GB/s', '8')
@@ -58,8 +61,8 @@ def value_words(column: str, value: object) -> str:
     if not isinstance(value, int | float):
         return "none" if value is None else str(value)
     if not unit(column):
-        return f"{value:g}"
-    return engineering(value, unit(column))
+        return f"{value:.{digits}g}"
+    return engineering(value, unit(column), digits=digits)
 
 
 def is_wide(values: npt.NDArray[np.float64]) -> bool:
@@ -69,7 +72,7 @@ def is_wide(values: npt.NDArray[np.float64]) -> bool:
 
 def set_scale(axis: "Axis", values: npt.NDArray[np.float64], logarithmic: bool, of_unit: str = "") -> None:
     """Give an axis its scale and ticks for some numbers, as they are shown; `of_unit` stands with each tick."""
-    from matplotlib.ticker import AutoLocator, EngFormatter, LogLocator, NullFormatter, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import AutoLocator, LogLocator, NullFormatter, NullLocator
 
     sizes = np.abs(values[values != 0.0])
     if logarithmic:
@@ -82,7 +85,32 @@ def set_scale(axis: "Axis", values: npt.NDArray[np.float64], logarithmic: bool, 
         if ratio < 10.0:
             axis.set_minor_locator(NullLocator())
     plain = not of_unit and bool(sizes.size == 0 or (1e-4 <= sizes.max() < 1e6 and sizes.min() >= 1e-6))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}") if plain else EngFormatter(of_unit))
+    axis.set_major_formatter(_ticks(_plain if plain else partial(_prefixed, of_unit)))
+
+
+def _prefixed(of_unit: str, value: float, digits: int) -> str:
+    return engineering(value, of_unit, digits=digits)
+
+
+def _plain(value: float, digits: int) -> str:
+    from matplotlib.ticker import Formatter
+
+    return Formatter.fix_minus(f"{value:.{digits}g}")
+
+
+def _ticks(written: Callable[[float, int], str]) -> "Formatter":
+    """What writes the ticks of an axis, in the digits that tell them apart."""
+    from matplotlib.ticker import Formatter
+
+    class Ticks(Formatter):
+        def __call__(self, value: float, pos: int | None = None) -> str:
+            return written(value, FEWEST)
+
+        def format_ticks(self, values: list[float]) -> list[str]:
+            digits = telling(map(float, values))
+            return [written(value, digits) for value in values]
+
+    return Ticks()
 
 
 def tick_at(axis: "Axis", values: npt.NDArray[np.float64]) -> None:
