@@ -15,7 +15,7 @@ from tests.serving.test_load import nothing_shared
 from tests.support.servers import timing_of
 
 GRID = 2.0 ** np.arange(0.0, 14.1, 0.125)
-COUNT = 400
+COUNT = 1_500
 """Random cases; `python -m tests.serving.test_steady` looks at 10,000."""
 
 

@@ -75,7 +75,8 @@ def test_requests_meet_fewer_prompts_than_start_together() -> None:
     assert alone[0] == pytest.approx(alone[1]) and alone[1] == pytest.approx(alone[2])
     lengths = {"sequence_length": 1024, "max_batched_tokens": 8192, "output_length": 2048}
     together, apart, late, steady = told(names, **lengths)
-    assert together > 10.0 * apart and apart < late < 2.0 * apart and steady == 1.0
+    assert together > 10.0 * apart and apart < late < 2.0 * apart and steady == 0.0, "more are in flight now and then"
+    assert told(names, **lengths, batch_size=16, microbatch=16)[3] == 1.0
     assert told(names, **{**lengths, "output_length": 8})[3] == 0.0, "prompts fill the server"
 
 
