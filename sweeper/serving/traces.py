@@ -38,7 +38,7 @@ def read_trace(file: Path) -> Arrivals:
     Raises UsageFault for what is no such file, with the line."""
     hashed = file.suffix == ".jsonl"
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
         asked = list(_of_json(file, lines) if hashed else _of_csv(file, lines))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         kind = f"of JSON lines with {', '.join(HASHED)}" if hashed else f"with the columns {', '.join(TRACE)}"

@@ -290,17 +290,21 @@ def beyond_positions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: 
     """What else is worth a remark: sequences longer than the learned table of positions of their model, which is then
     another model."""
     columns = ["workload", "task", "sequence_length", "output_length", *({POSITIONS} & owners.keys())]
+    longest = (0.0, 0.0, "")
     for workload, task, prompt, output, *said in draft.combinations(columns):
         table = stock.workload(str(workload))
         known = float(said[0]) if said else positions_of(table)
         length = float(prompt) + (float(output) if task == "inference" else 0.0)
         if 0.0 < known < length:
-            at = owners.get("sequence_length") or owners.get("output_length") or owners["workload"]
-            return at.problem(
-                f"{workload} knows {known:g} positions, and sequences have up to {length:g} tokens: say "
-                f"{POSITIONS} of the model that is meant"
-            )
-    return None
+            longest = max(longest, (length, known, str(workload)))
+    length, known, name = longest
+    if not name:
+        return None
+    at = owners.get("sequence_length") or owners.get("output_length") or owners["workload"]
+    return at.problem(
+        f"{name} knows {known:g} positions, and sequences have up to {length:g} tokens: say "
+        f"{POSITIONS} of the model that is meant"
+    )
 
 
 def check_generated(draft: BoxDraft, owners: Mapping[str, WrittenAxis], problems: Problems) -> None:

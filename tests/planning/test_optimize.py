@@ -554,6 +554,24 @@ def test_the_best_combination_is_searched_twice(tmp_path: Path, monkeypatch: pyt
     assert optimum.starts.score.tolist() == (again if factor < 1.0 else best).score.tolist()
 
 
+@pytest.mark.parametrize(("hope", "searched"), [(1e9, 2), (-1.0, 1)])
+def test_a_combination_that_is_behind_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hope: float, searched: int
+) -> None:
+    """Both nodes are left of the race; the second is searched where what it has reached may become the best."""
+    plan, seeds = plan_of(tmp_path, axes={"technology": None}, search={"technology": NODES}), []
+
+    def noted(*arguments: Any) -> SearchResult:
+        seeds.append(arguments[-1])
+        return portfolio.search(*arguments)
+
+    monkeypatch.setattr(design_search, "search", noted)
+    monkeypatch.setattr(design_search, "HOPE", hope)
+    monkeypatch.setattr(design_search.DesignSearch, "_rivals", lambda *arguments: [])
+    search_of(plan, 0).optimum(np.arange(plan.grids[0].searched), (1.0,), [])
+    assert plan.study.optimize is not None and seeds.count(plan.study.optimize.seed) == searched
+
+
 # ---- several objectives, constraints
 
 

@@ -299,7 +299,7 @@ def test_the_command(study: Path, tmp_path: Path) -> None:
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
     late = read_trace(trace)
     assert late.arrival_s[-3:].tolist() == [0.5, 9.0, 10.0] and late.prompts[-3] == 200
-    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n1,9000000,10\n")
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n1,9000000,10\n", encoding="utf-8-sig")
     told = json.loads(call("serve", study, 0, "--trace", trace, "--ttft", 1000, "--json").stdout)
     assert (told["refused"], told["good"]) == (1, 0.5)
     even = call("serve", study, 1, "--rate", 5, "--requests", 30, "--variation", 1e-200)

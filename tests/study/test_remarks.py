@@ -70,7 +70,7 @@ def test_what_is_said_or_has_no_choice_is_not_told(text: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("axes", "tokens"),
     [
-        ("sequence_length: [1024, 2048]\n  microbatch: 1", 2048),
+        ("sequence_length: [1024, 1500, 2048]\n  microbatch: 1", 2048),
         ("task: inference\n  output_length: 8\n  sequence_length: 1024\n  microbatch: 2", 1032),
     ],
 )
