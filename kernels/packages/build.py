@@ -34,7 +34,7 @@ from sweeper.kernels.packages.layout import (
 )
 from sweeper.kernels.packages.limits import FITS, refuse_impossible, status_of, wiring_slack
 from sweeper.kernels.packages.links import count_copies, link_loads, number_reaches
-from sweeper.kernels.packages.silicon import count_dies, gate_density, make_die
+from sweeper.kernels.packages.silicon import COUNTED, count_dies, gate_density, make_die
 from sweeper.kernels.packages.steps import assemble, joins_whole_wafer, start_carbon, starts_blind, test_die
 
 SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
@@ -97,13 +97,14 @@ def equal_unit(
 class Desk(NamedTuple):
     """Room in which a package is built: its numbers, as they are replaced; sums [2 dies + 1, RESULTS] of the results of
     what is mounted on the faces of all dies, then on their backs, then on the die at work; what each die must know of
-    its parts [dies + 1, PARTS]; the reason of each; of links the number of the reach of each, all reaches, and the
-    signals [die, reach] of every die."""
+    its parts [dies + 1, PARTS]; the reason of each; dies per wafer as last counted [die, COUNTED]; of links the number
+    of the reach of each, all reaches, and the signals [die, reach] of every die."""
 
     numbers: np.ndarray
     carried: np.ndarray
     mounted: np.ndarray
     reasons: np.ndarray
+    counted: np.ndarray
     group: np.ndarray
     reaches: np.ndarray
     signals: np.ndarray
@@ -117,6 +118,7 @@ def desk_for(dies: int, links: int, numbers: np.ndarray) -> Desk:
         np.empty((2 * dies + 1, len(RESULTS))),
         np.empty((dies + 1, len(PARTS))),
         np.empty(dies),
+        np.full((dies, COUNTED), np.nan),
         np.empty(links, np.int64),
         np.empty(links),
         np.empty((dies, links)),
@@ -184,7 +186,7 @@ def build(package_codes: np.ndarray, package_links: np.ndarray, desk: Desk, pack
             bound = part.own_ends > 0.0 and part.ends - part.equal_ends < 2.0 * len(links)
             near = reaches if bound else reaches[:0]
             reached = size_die(unit, near, signals[i], sums[i], sums[count + i])
-            result.dies_per_wafer = count_dies(dies, conventions, results, i)
+            result.dies_per_wafer = count_dies(unit, desk.counted, i)
             design, carbon, energy = make_die(unit, layers)
             if part.dies == 0.0 and conventions.bare_dies_tested_twice == 0.0:
                 # What carries nothing is finished with its vias, and tested once.

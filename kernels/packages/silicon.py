@@ -9,33 +9,20 @@ from sweeper.kernels.packages.defects import die_yield, harvested_yield
 from sweeper.kernels.packages.layout import Record, Unit
 from sweeper.kernels.packages.wafer import dies_per_wafer, exposures, reticle_use, reticle_use_by_area, seams
 
-
-@compiled
-def same_on_wafer(dies: np.ndarray, results: np.ndarray, i: int, k: int) -> bool:
-    """Whether two dies are of one size on wafers of one geometry."""
-    return (
-        results[i].width_mm == results[k].width_mm
-        and results[i].height_mm == results[k].height_mm
-        and dies[i].wafer_dies_per_wafer == dies[k].wafer_dies_per_wafer
-        and dies[i].wafer_diameter_mm == dies[k].wafer_diameter_mm
-        and dies[i].wafer_panel_x_mm == dies[k].wafer_panel_x_mm
-        and dies[i].wafer_panel_y_mm == dies[k].wafer_panel_y_mm
-        and dies[i].wafer_edge_exclusion_mm == dies[k].wafer_edge_exclusion_mm
-        and dies[i].wafer_scribe_mm == dies[k].wafer_scribe_mm
-    )
+COUNTED = 9 + 1
+"""Numbers that a count of dies per wafer depends on, and the count."""
 
 
 @compiled
-def count_dies(dies: np.ndarray, conventions: Record, results: np.ndarray, i: int) -> float:
-    """Dies per wafer; what an equal die found before is used again, as the count takes longer than all the rest."""
-    for k in range(i + 1, len(dies)):
-        if same_on_wafer(dies, results, i, k):
-            return results[k].dies_per_wafer
-    die = dies[i]
-    return dies_per_wafer(
+def count_dies(unit: Unit, counted: np.ndarray, i: int) -> float:
+    """Dies per wafer. Counts take longer than all the rest, and dies of one size on wafers of one geometry are often
+    met again, in this package and in its next draw: `counted` [die, COUNTED] are the last ones, of die `i` from now on
+    this one."""
+    _, die, _, conventions, _, result = unit
+    asked = (
         die.wafer_dies_per_wafer,
-        results[i].width_mm,
-        results[i].height_mm,
+        result.width_mm,
+        result.height_mm,
         die.wafer_diameter_mm,
         die.wafer_panel_x_mm,
         die.wafer_panel_y_mm,
@@ -43,6 +30,16 @@ def count_dies(dies: np.ndarray, conventions: Record, results: np.ndarray, i: in
         die.wafer_scribe_mm,
         conventions.lost_rows,
     )
+    for k in range(len(counted)):
+        known = True
+        for column in range(len(asked)):
+            known = known and counted[k, column] == asked[column]
+        if known:
+            return counted[k, len(asked)]
+    for column in range(len(asked)):
+        counted[i, column] = asked[column]
+    counted[i, len(asked)] = dies_per_wafer(*asked)
+    return counted[i, len(asked)]
 
 
 @compiled

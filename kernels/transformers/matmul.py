@@ -21,7 +21,7 @@ import numpy as np
 from sweeper.kernels.equation import compiled
 from sweeper.kernels.transformers.rates import Chip
 
-TILES = (
+TILES = np.array([
     (64.0, 64.0),
     (128.0, 128.0),
     (256.0, 128.0),
@@ -36,12 +36,12 @@ TILES = (
     (64.0, 16.0),
     (128.0, 16.0),
     (256.0, 16.0),
-)
+])  # fmt: skip
 """Output tiles (rows, columns) that a core works on, as GEMM libraries ship them (CUTLASS): the powers of two from 64
 to 256 whose 32-bit sums fit half of 256 KB of registers; and of 16 rows or columns, as matrix instructions have,
 for products that have fewer than 64. The first fits any core; of equal ones the first is taken."""
 
-SPLITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+SPLITS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 """Parts into which the inner dimension may be cut."""
 
 K_STEP = 64.0
@@ -143,10 +143,12 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
     feed_Bps = l2_Bps if cached else memory_Bps
     best_s = np.inf
     best = (np.inf, np.inf, np.inf, np.inf)
-    for tile_m, tile_n in TILES:
-        if (tile_m, tile_n) != TILES[0] and 2.0 * SLAB_B * (tile_m + tile_n) > chip.core_sram_B:
+    least_m, least_n = TILES[0, 0], TILES[0, 1]
+    for tile in range(len(TILES)):
+        tile_m, tile_n = TILES[tile, 0], TILES[tile, 1]
+        if tile > 0 and 2.0 * SLAB_B * (tile_m + tile_n) > chip.core_sram_B:
             continue
-        if tile_m < TILES[0][0] <= m or tile_n < TILES[0][1] <= n:
+        if tile_m < least_m <= m or tile_n < least_n <= n:
             continue
         moved_B = -1.0  # not counted yet
         tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
@@ -154,12 +156,12 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
             if split > 1.0 and tiles >= cores:
                 break
             depth = K_STEP * np.ceil(k / (split * K_STEP))
-            rounds = np.ceil(tiles * split / cores)
+            occupied = tiles * split / cores
             join_s = 0.0
             if split > 1.0:
                 join_s = SPLIT_SYNC_S + 2.0 * ACCUMULATOR_B * split * batch * m * n / feed_Bps
-            compute_s = join_s + rounds * cores * (2.0 * tile_m * tile_n * depth) / peak_flops
-            drawn_Bps = feed_Bps * min(1.0, SHARE * tiles * split / cores)
+            compute_s = join_s + np.ceil(occupied) * cores * (2.0 * tile_m * tile_n * depth) / peak_flops
+            drawn_Bps = feed_Bps * min(1.0, SHARE * occupied)
             fetched_B = tiles * split * depth * (tile_m * a_B + tile_n * b_B) + batch * m * n * c_B
             l2_s = join_s + fetched_B / drawn_Bps if cached else 0.0
             if max(compute_s, l2_s) >= best_s:

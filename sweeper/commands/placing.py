@@ -9,6 +9,7 @@ import click
 from sweeper.commands.runs import executed, leave, summary_of
 from sweeper.commands.shared import (
     LIBRARY,
+    MOST,
     OUT,
     STUDY,
     Given,
@@ -22,15 +23,24 @@ from sweeper.commands.shared import (
 )
 from sweeper.errors import UsageFault
 
+MOST_SIZE = 1 << 20
+"""Largest size of a block, and most pieces, as in studies."""
+MOST_DIGITS = 7
+"""Digits that such a number may have: Python takes long over very long ones."""
+
 
 def sizes(pairs: Sequence[str], option: str) -> dict[str, int]:
-    """Whole numbers above 0 by name, from texts `name=number`. Raises UsageFault for a text of another form, and for a
-    name that is given twice."""
+    """Whole numbers above 0 by name, from texts `name=number`. Raises UsageFault for a text of another form, a larger
+    number than `MOST_SIZE`, and a name that is given twice."""
     found: dict[str, int] = {}
     for pair in pairs:
         name, _, number = pair.partition("=")
-        if not (number.isascii() and number.isdigit() and int(number) > 0):
-            raise UsageFault(f"{option} {pair}: write NAME=N with a whole number above 0, such as {option} rows=128")
+        whole = number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS
+        if not (name and whole and 0 < int(number) <= MOST_SIZE):
+            raise UsageFault(
+                f"{option} {pair[:60]}: write NAME=N with a whole number from 1 to {MOST_SIZE:,}, such as "
+                f"{option} rows=128"
+            )
         if name in found:
             raise UsageFault(f"{option} {name} is given twice")
         found[name] = int(number)
@@ -53,13 +63,17 @@ def check_shortlist(shortlist: int, candidates: int, refine: int) -> None:
 @click.option(
     "--shard", multiple=True, metavar="NAME=N", help="Pieces along rows, columns, inner; samples of a buffer."
 )
-@click.option("--moves", type=click.IntRange(min=0), default=20_000, show_default=True, help="Moves of the placer.")
+@click.option("--moves", type=click.IntRange(0, MOST), default=20_000, show_default=True, help="Moves of the placer.")
 @click.option(
-    "--candidates", type=click.IntRange(min=1), default=16, show_default=True, help="Placements of which one is picked."
+    "--candidates",
+    type=click.IntRange(1, MOST),
+    default=16,
+    show_default=True,
+    help="Placements that one is picked of.",
 )
 @click.option(
     "--refine",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST),
     default=0,
     show_default=True,
     metavar="MOVES",
@@ -79,7 +93,7 @@ def check_shortlist(shortlist: int, candidates: int, refine: int) -> None:
     show_default=True,
     help="Placements that are simulated, all briefly and the best two to the end.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=0, show_default=True, help="Seed of the placer.")
 @click.option(
     "--out", default="results/placements", show_default=True, metavar="DIR", help="Directory of the drawings."
 )
@@ -167,6 +181,7 @@ def fit_placement(
     Example: sweeper fit-placement placements --backend ray --model trees --model network
              sweeper fit-placement placements_changed --after placements --graphs 8 --graphs 32
     """
+    from sweeper.ranking.dataset import assert_dealt
     from sweeper.ranking.kept import save as keep
     from sweeper.ranking.models import MODELS, fitted
     from sweeper.ranking.trials.comparison import compared, text
@@ -194,9 +209,11 @@ def fit_placement(
         if not compares:
             return
     trial: Trial = Comparison(models or tuple(MODELS))
+    decisions = decisions_in(directory)
+    assert_dealt(decisions.graph, folds)
     if after is not None:
         trial = change = Relearning(others[0], graphs)
-        change.check(decisions_in(directory), folds)
+        change.check(decisions, folds)
     plan = FoldPlan(directory, trial, folds)
     result = executed(plan, out, how)
     found = {} if result.failed else compared(result.directory)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from sweeper.commands.shared import STUDY, Given, command, echo, given_options, plan_of, study_options
+from sweeper.commands.shared import MOST, STUDY, Given, command, echo, given_options, plan_of, study_options
 
 OF_PLACER = ("moves", "candidates", "seed")
 """Options of the placer, by their parameters."""
@@ -52,11 +52,15 @@ def explain(study: str, point_id: int, given: Given) -> None:
 @study_options
 @click.option("--out", default="results/maps", show_default=True, metavar="DIR", help="Directory of the drawings.")
 @click.option("--simulate", is_flag=True, help="Place every partition on the study's fabric, and simulate it.")
-@click.option("--moves", type=click.IntRange(min=0), default=50_000, show_default=True, help="Moves of the placer.")
+@click.option("--moves", type=click.IntRange(0, MOST), default=50_000, show_default=True, help="Moves of the placer.")
 @click.option(
-    "--candidates", type=click.IntRange(min=1), default=4, show_default=True, help="Placements of which one is picked."
+    "--candidates",
+    type=click.IntRange(1, MOST),
+    default=4,
+    show_default=True,
+    help="Placements that one is picked of.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the placer.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=0, show_default=True, help="Seed of the placer.")
 def map_command(
     study: str,
     point_id: int,
@@ -133,6 +137,8 @@ def trace_command(study: str, point_id: int, given: Given, out: str | None, figu
     picture = picture_path(figure) if figure else None
     if out and not out.endswith(".json"):
         raise click.UsageError(f"a trace is a .json file, not {out!r}")
+    if not out and given_options(("detail",)):
+        raise click.UsageError("--detail is that of a trace: add --out, or leave it out")
     plan = plan_with(study, given, point_id)
     step = step_of(plan, point_id)
     played = step.played()

@@ -1,6 +1,5 @@
 """A run as a page for others."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,7 @@ import click
 
 from sweeper.commands.completing import runs
 from sweeper.commands.shared import OUT, Given, assert_found, command, echo, found_run, plan_of, study_options
-from sweeper.errors import NoDataset, SweeperError
+from sweeper.errors import SweeperError
 
 if TYPE_CHECKING:
     from sweeper.reports.page import Asked
@@ -55,19 +54,14 @@ def _asked(name: str, run: str, given: Given) -> "Asked":
     it says of itself cannot be read."""
     from sweeper.reports.page import Asked
     from sweeper.running.storage.places import folder
-    from sweeper.running.storage.store import RESOLVED
+    from sweeper.running.storage.resolved import read_resolved
 
-    try:
-        told = json.loads(folder(run).get(RESOLVED) or b"{}")
-    except ValueError as error:
-        raise NoDataset(f"{run}: {RESOLVED} is damaged: {error}") from None
-    if not isinstance(told, dict):
-        raise NoDataset(f"{run}: {RESOLVED} is damaged: it says nothing of a study")
-    for study in dict.fromkeys((name, told.get("name", name))):
+    told = read_resolved(folder(run))
+    for study in dict.fromkeys((name, told["name"])):
         try:
             plan = plan_of(study, given)
         except SweeperError:
             continue
-        if plan.hash == told.get("hash"):
+        if plan.hash == told["hash"]:
             return Asked(run, plan)
     return Asked(run, remark=OTHER)

@@ -109,7 +109,7 @@ def run(study: str, given: Given, out: str, best_by: str | None, dry_run: bool, 
     carry_out(asked, out, how, answer)
 
 
-OF_A_RUN_ALONE = ("best_by", "retries", "chunk_timeout_s", "chunk_seconds", "fail_fast", "verify")
+OF_A_RUN_ALONE = ("address", "best_by", "retries", "chunk_timeout_s", "chunk_seconds", "fail_fast", "verify")
 """Options that mean nothing where nothing is run, by their parameters."""
 
 
@@ -120,7 +120,7 @@ def rehearse(asked: "Plan | DecisionPlan", out: str, how: Mapping[str, Any]) -> 
     from sweeper.engine.compilation.ahead import processors
     from sweeper.running.forecast import forecast, text
 
-    own = how["backend"] == "ray" and how.get("address") is None
+    own = how["backend"] == "ray"
     workers = how["workers"] or (max(processors() // (how.get("threads") or 1), 1) if own else 1)
     found = forecast(asked, out, workers)
     echo({**asdict(found), "seconds": found.seconds}, lambda: text(found))
@@ -316,6 +316,8 @@ def how_to_run(how: dict[str, Any]) -> "tuple[Demanded, Limits]":
     from sweeper.running.execution import Demanded
     from sweeper.running.limits import Limits
 
+    if how["address"] and how["backend"] == "local" and given_options(("backend",)):
+        raise UsageFault("--address is that of a cluster of Ray, and --backend local uses none: leave one of them out")
     asked = {name: how.pop(name) for name in ("retries", "fail_fast", "chunk_timeout_s", "chunk_seconds")}
     given = {name: value for name, value in asked.items() if value is not None}
     limits = Limits(**given)

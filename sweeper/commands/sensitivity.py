@@ -8,7 +8,18 @@ import click
 from sweeper.commands.completing import axes, columns
 from sweeper.commands.points import plan_with
 from sweeper.commands.runs import executed, leave, summary_of
-from sweeper.commands.shared import OUT, STUDY, Finite, Given, command, echo, executing, plan_of, study_options
+from sweeper.commands.shared import (
+    OUT,
+    STUDY,
+    Finite,
+    Given,
+    command,
+    echo,
+    executing,
+    given_options,
+    plan_of,
+    study_options,
+)
 
 OF_PERTURBATION = ("draws", "spread", "only")
 SEVERAL = 17
@@ -58,6 +69,8 @@ def sensitivity(
     from sweeper.views.sensitivity.text import text
 
     picture = picture_path(figure) if figure else None
+    if not how["draws"] and given_options(("spread",)):
+        raise click.UsageError("--spread is that of draws, and --draws 0 makes none: leave one of them out")
     asked = {name: how.pop(name) for name in OF_PERTURBATION}
     asked["only"] = asked["only"] or Perturbation.only
     varied = Perturbation((1.0 - step, 1.0 + step), **asked)

@@ -76,6 +76,8 @@ def study_options(command: Callable[..., None]) -> Callable[..., None]:
     return LIBRARY(SET(called))
 
 
+MOST = 1_000_000
+"""Most moves and candidates of a placer, and its largest seed, as in studies of placements."""
 OUT = click.option("--out", default="results", show_default=True, metavar="DIR", help="Directory or URI of datasets.")
 VERIFY = click.option(
     "--verify", is_flag=True, help="Compare the checksum of every part, not only of those that were touched."
@@ -343,7 +345,8 @@ def found_run(name: str, given: Given, out: str) -> Found:
     other."""
     from sweeper.running.storage.catalogue import runs_in
     from sweeper.running.storage.places import folder
-    from sweeper.running.storage.store import RESOLVED, assert_own, directory_of
+    from sweeper.running.storage.resolved import RESOLVED
+    from sweeper.running.storage.store import assert_own, directory_of
     from sweeper.study.sources import is_there
 
     if "://" in name or is_there(Path(name) / "resolved.json"):

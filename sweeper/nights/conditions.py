@@ -69,16 +69,21 @@ class Condition:
     def held(self, run: Folder, before: Folder | None, keys: Sequence[str]) -> Held | None:
         """Where it holds among the feasible rows of a run; None if it asks for what the run does not have.
 
-        `keys` tell the rows of a run apart, in this night and in the one before.
+        `keys` tell the rows of a run apart, in this night or in the one before: where one of the two lacks such a
+        column, no row is of a system that both have.
         """
-        if not {*self.columns, FEASIBLE} <= _names(run):
+        there = _names(run)
+        if not {*self.columns, FEASIBLE} <= there:
             return None
+        own = [key for key in keys if key in there]
         with reading(run):
-            rows = matched(run, keys, dict.fromkeys([*keys, *self.columns]))
+            rows = matched(run, own, dict.fromkeys([*own, *self.columns]))
             asked, compared = _count(rows), None
         if self.compares:
             if before is None or self.columns[0] not in _names(before):
                 return None
+            if not {*keys} <= there & _names(before):
+                return Held("", asked, asked)
             with reading(before):
                 old = matched(before, keys, [pl.col(self.columns[0]).alias(BASELINE)])
             rows, old = (frame.unique(SAME, keep="first", maintain_order=True) for frame in (rows, old))

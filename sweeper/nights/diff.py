@@ -1,6 +1,5 @@
 """Two runs, or two nights, beside each other: what moved, and why."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from sweeper.nights.moves import Moves, Pair, moves
 from sweeper.nights.records import RUNS, NightRecord
 from sweeper.nights.winners import Winner, winners
 from sweeper.running.storage.folders import Folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.resolved import read_resolved
 from sweeper.views.datasets import constants, units
 
 Replanner = Callable[[str, str], Replan | None]
@@ -39,10 +38,7 @@ class Difference:
 
 def resolved(run: Folder) -> Mapping[str, Any]:
     """What a run was given. Raises NoDataset where there is no run, or none of systems."""
-    text = run.get(RESOLVED)
-    if text is None:
-        raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
-    told: Mapping[str, Any] = json.loads(text)
+    told = read_resolved(run)
     if "boxes" not in told["study"]:
         raise NoDataset(f"{run} is a run of placements, which cannot be compared")
     return told

@@ -67,10 +67,11 @@ class Pair(NamedTuple):
 
     @classmethod
     def of(cls, before: Folder, after: Folder, keys: Sequence[str]) -> "Pair":
-        """Rows of two runs. Of the columns that tell rows apart, those that both have and that vary in one of them."""
+        """Rows of two runs. Of the columns that tell rows apart, those that vary in one of them: if the other lacks
+        such a column, it has none of these rows."""
         old, new = keyed(before, keys), keyed(after, keys)
-        shared = [key for key in keys if key in old.columns and key in new.columns]
-        return cls(old, new, [key for key in shared if max(old[key].n_unique(), new[key].n_unique()) > 1])
+        varying = [key for key in keys if any(key in each.columns and each[key].n_unique() > 1 for each in (old, new))]
+        return cls(_with(varying, old, new), _with(varying, new, old), varying)
 
     def joined(self) -> pl.DataFrame:
         """Rows that both have, with the columns of both."""
@@ -79,6 +80,12 @@ class Pair(NamedTuple):
             for frame, suffix in ((self.before, OLD), (self.after, NEW))
         )
         return matched_rows(old, new, self.keys)
+
+
+def _with(keys: Sequence[str], frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """A table with nothing in the columns that it lacks."""
+    lacking = [key for key in keys if key not in frame.columns]
+    return frame.with_columns(pl.lit(None, other.schema[key]).alias(key) for key in lacking)
 
 
 def matched_rows(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

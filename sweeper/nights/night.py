@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 
-from sweeper.errors import OutputConflict, SweeperError
+from sweeper.errors import NoDataset, OutputConflict, SweeperError
 from sweeper.nights.checkout import commit
 from sweeper.nights.conditions import Condition, Held
 from sweeper.nights.inputs import keys_of
@@ -215,10 +215,10 @@ def _new_rows(found: Sequence[Held]) -> str:
 
 def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightRecord | None) -> Held | None:
     old = before.of(study.name) if before else None
-    if old is not None and SUCCESS not in runs.inside(old.run).entries(""):
-        old = None  # somebody has removed it
-    keys = [name for name in study.keys if old is None or name in old.keys]
+    keys = list(dict.fromkeys([*study.keys, *(old.keys if old else ())]))
     try:
+        if condition.compares and old is not None and SUCCESS not in runs.inside(old.run).entries(""):
+            raise NoDataset(f"{old.run}, with which it is compared, is gone or incomplete")
         return condition.held(runs.inside(study.run), runs.inside(old.run) if old else None, keys)
     except SweeperError as error:
         return Held(str(error), 0)

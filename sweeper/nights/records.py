@@ -142,11 +142,15 @@ def night_before(out: Folder) -> NightRecord | None:
     return replace(known[0], studies=list(done.values())) if known else None
 
 
+IS_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
+"""How names of nights begin."""
+
+
 def new_name(out: Folder) -> str:
     """What a night that ends now is called: the time, or that of the last one if the clock was put back; in any case
     after the name of every other one."""
-    last = max(out.inside(NIGHTS).folders(), default="")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    last = max((name for name in out.inside(NIGHTS).folders() if IS_TIME.match(name)), default="")
     time = max(now, last[: len(now)])
     return next(name for name in chain([time], (f"{time}-{number:03d}" for number in count(2))) if name > last)
 

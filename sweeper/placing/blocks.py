@@ -121,7 +121,7 @@ def block(name: str, sizes: Mapping[str, int], shards: Mapping[str, int]) -> lis
     for each in operators:
         cut, wide = each.sharding, each.batch if each.batch > 1 else each.columns
         if cut.rows > each.rows or cut.columns > wide or (each.inner and cut.inner > each.inner):
-            raise UsageFault(
-                f"{each.name} has fewer rows, columns or inner elements than pieces: use a smaller --shard"
-            )
+            asked = (("rows", cut.rows, each.rows), ("columns", cut.columns, wide), ("inner", cut.inner, each.inner))
+            name, pieces, there = next(kind for kind in asked if kind[1] > kind[2])
+            raise UsageFault(f"{each.name} has {there:,} {name}, and is to be cut into {pieces:,} pieces of them")
     return operators

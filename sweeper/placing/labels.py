@@ -3,7 +3,6 @@
 A chunk is a graph with all its decisions. Rows have what was decided, how fast it is, and what a cost model sees of it.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.digests import content_hash
 from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.errors import Place, SpecError
@@ -143,7 +143,7 @@ class DecisionPlan(NothingCompiled, WholeChunks):
     @cached_property
     def hash(self) -> str:
         """Content hash of the study, the fabrics and the code."""
-        return hashlib.sha256(json.dumps(self.resolved, sort_keys=True).encode()).hexdigest()
+        return content_hash(self.resolved)
 
     def check(self) -> None:
         """Raise SpecError if the first graph of some block fits on no fabric."""

@@ -1,6 +1,5 @@
 """A plan: a study made ready to run, cut into chunks that any worker can evaluate alone and always to the same rows."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sweeper.digests import content_hash
 from sweeper.engine.compilation.ahead import Ahead, Kernel, processors
 from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.compilation.parcels import is_kept, packed, unpack
@@ -197,7 +197,7 @@ class Plan(Shown):
     @cached_property
     def hash(self) -> str:
         """Content hash of the resolved study, the library values it uses and the code behind its columns."""
-        return hashlib.sha256(json.dumps(self.resolved, sort_keys=True).encode()).hexdigest()
+        return content_hash(self.resolved)
 
     def _programs(self, wanted: Sequence[str]) -> list[Program]:
         """Programs for some columns, one for each combination of structural values."""

@@ -1,6 +1,5 @@
 """Labelled decisions in memory: what cost models learn from, and what they are asked about."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ from sweeper.kernels.placement.judging.network import Nodes
 from sweeper.kernels.placement.summary import PEAK, SCHEDULE, SUMMARY
 from sweeper.placing.labels import BRIEF, LABEL, NODES
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.resolved import read_resolved
 from sweeper.views.datasets import reading, scan
 
 WIDTHS = {"actor": len(ACTOR), "sink": len(SINK), "stream": len(STREAM), "group": len(GROUP), "pair": len(PAIR)}
@@ -110,6 +109,13 @@ class Decisions:
             )
 
 
+def assert_dealt(graph: np.ndarray, folds: int) -> None:
+    """Raise UsageFault if there are fewer graphs, by the number [decision] of the graph that each is of, than folds."""
+    count = len(np.unique(graph))
+    if count < folds:
+        raise UsageFault(f"{count} graphs cannot be dealt into {folds} folds: use fewer --folds")
+
+
 def read_decisions(directory: str) -> Decisions:
     """Decisions of a finished dataset of labels; those whose samples do not flow have no label and are left out.
 
@@ -118,7 +124,7 @@ def read_decisions(directory: str) -> Decisions:
     """
     with reading(directory):
         data = scan(directory).sort("point_id").filter("feasible").collect()
-        study = json.loads(folder(directory).get(RESOLVED) or b"{}")["study"]
+        study = read_resolved(folder(directory))["study"]
     if LABEL not in data.columns:
         raise UsageFault(f"{directory} holds no labelled placements; run a study of placements")
     if study["features"] != VERSION:

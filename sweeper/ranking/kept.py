@@ -16,7 +16,7 @@ from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.ranking.dataset import SUMMARIES, Decisions
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.resolved import read_resolved
 
 FOLDER = "cost_models"
 GRADE = "fitted"
@@ -125,7 +125,7 @@ def fabric_hash(numbers: Mapping[str, float]) -> str:
 
 def training_of(directory: str, decisions: Decisions) -> Training:
     """What the decisions of a dataset are."""
-    found = json.loads(folder(directory).get(RESOLVED) or b"{}")
+    found = read_resolved(folder(directory))
     fabrics = {
         name: fabric_hash({key: value[0] for key, value in entry["values"].items()})
         for name, entry in found["study"]["fabrics"].items()

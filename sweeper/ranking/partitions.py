@@ -29,6 +29,7 @@ from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Operator, Units
 from sweeper.placing.labels import LABEL
 from sweeper.placing.place import units_of
+from sweeper.ranking.dataset import assert_dealt
 from sweeper.ranking.measures import rank, relative_errors
 from sweeper.views.datasets import reading, scan
 from sweeper.views.text import shown_table
@@ -133,9 +134,8 @@ def shares_of(model: UnitModel, partitions: Partitions) -> np.ndarray:
 def validated(partitions: Partitions, folds: int) -> dict[str, Any]:
     """Errors of every way on graphs that it has not learned from, over all and by fabric. Raises UsageFault for fewer
     graphs than folds."""
+    assert_dealt(partitions.graph, folds)
     graphs, number = np.unique(partitions.graph, return_inverse=True)
-    if len(graphs) < folds:
-        raise UsageFault(f"{len(graphs)} graphs cannot be dealt into {folds} folds: use fewer --folds")
     fold = (np.random.default_rng(0).permutation(len(graphs)) % folds)[number]
     predicted = {way: np.empty(len(partitions.share)) for way in WAYS}
     for each in range(folds):

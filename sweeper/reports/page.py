@@ -21,7 +21,8 @@ from sweeper.reports.points import Causes, causes
 from sweeper.reports.rows import POINT, packed, page_rows
 from sweeper.running.storage.listing import status
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import MANIFEST, RESOLVED
+from sweeper.running.storage.resolved import read_resolved
+from sweeper.running.storage.store import MANIFEST
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.datasets import axes_of, columns, reading, scan
 from sweeper.views.marks import standing_lines
@@ -98,7 +99,7 @@ def _section(asked_of: Asked, most_rows: int) -> Section:
     with reading(asked_of.run):
         dataset = scan(asked_of.run)
         described = columns(asked_of.run)
-        resolved = json.loads(place.get(RESOLVED) or b"{}")
+        resolved = read_resolved(place)
         manifest = json.loads(place.get(MANIFEST) or b"{}")
         study = resolved["study"]
         if "library" not in study:

@@ -1,7 +1,6 @@
 """Charts of a dataset: which there are, which columns each shows, and drawing those that a dataset has."""
 
 import base64
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,7 +15,7 @@ from sweeper.errors import UsageFault, listed
 from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.resolved import read_resolved
 from sweeper.shown import Shown
 from sweeper.views.analysis import OBJECTIVES, TIMES, best
 from sweeper.views.datasets import reading, scan
@@ -145,8 +144,8 @@ def _rows(directory: str) -> pl.DataFrame:
 
 def _plot(chosen: Chosen, directory: str) -> Chart:
     """The chart of what is chosen, which prefers the objectives of the study."""
-    resolved = json.loads(folder(directory).get(RESOLVED) or b"{}")
-    objectives = {column: sense for column, sense, *_ in resolved.get("study", {}).get("objectives") or ()}
+    study = read_resolved(folder(directory))["study"]
+    objectives = {column: sense for column, sense, *_ in study.get("objectives") or ()}
     draw_chosen = partial(plot_figure, chosen=chosen, senses=objectives | OBJECTIVES)
     return Chart("what is chosen", frozenset({"point_id", "feasible"}), draw_chosen)
 

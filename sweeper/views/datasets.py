@@ -21,7 +21,8 @@ from sweeper.running.storage.catalogue import of_what
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED, RUN
+from sweeper.running.storage.resolved import RESOLVED, read_resolved
+from sweeper.running.storage.store import RUN
 from sweeper.words.columns import engine_column, numeric
 
 
@@ -133,8 +134,8 @@ def _runs_of(runs: str | Path) -> list[tuple[Folder, str]]:
 def _of(run: Folder) -> str:
     """What a run is of; of a damaged one nothing is known, and its dataset is refused."""
     try:
-        return of_what(json.loads(run.get(RESOLVED) or b""))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return of_what(read_resolved(run))
+    except NoDataset:
         return ""
 
 

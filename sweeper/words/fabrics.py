@@ -1,7 +1,7 @@
 """The words of reconfigurable dataflow fabrics: their numbers, with units and meanings."""
 
 from sweeper.words.attributes import Attribute, vocabulary, whole
-from sweeper.words.ranges import ARRAY, RATIO, UNITS
+from sweeper.words.ranges import ARRAY, LINE_B, RATIO, UNITS
 
 PLACEMENTS = "placements"
 """Key by which a study is one of placements."""
@@ -15,7 +15,7 @@ FABRIC = vocabulary(
     queue_bursts=whole("bursts that a queue behind a lane holds, per virtual channel", ARRAY),
     input_bursts=whole("bursts that an input of a unit holds", ARRAY),
     word=Attribute("B", "bytes of an element"),
-    vector=Attribute("B", "bytes that a lane carries per cycle"),
+    vector=Attribute("B", "bytes that a lane carries per cycle", limits=LINE_B),
     compute_lanes=whole("rows of a compute unit's array: elements of a vector that it takes per cycle", ARRAY),
     compute_stages=whole("columns of a compute unit's array: stages of its pipeline", ARRAY),
     startup_cycles=whole("cycles until a unit's first result emerges, beyond its stages", UNITS),

@@ -65,6 +65,8 @@ SHORT_OF_ALL: Range = (1e-12, 0.99)
 """Shares that leave something."""
 RATIO: Range = (1e-6, 1e6)
 """One number over another of its kind."""
+LINE_B: Range = (0.125, 65536.0)
+"""Bytes that move at once: a bit on a wire to a page of memory."""
 OVERSUBSCRIPTION: Range = (1.0, 1000.0)
 """What can be sent into a network over what it carries on."""
 IMBALANCE: Range = (1.0, 1e6)

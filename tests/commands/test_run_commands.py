@@ -258,3 +258,19 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:
     assert call("status", whole, "--out", tmp_path).exit_code == 0
     result = call("status", broken, "--out", tmp_path)
     assert result.exit_code == 4 and "cannot be read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("run", "table6_sn10", "--backend", "local", "--address", "auto"), "--backend local uses none"),
+        (("run", "table6_sn10", "--dry-run", "--backend", "ray", "--address", "h:1"), "nothing reads --address"),
+        (("run", "table6_sn10", "--out", ""), "an empty path names no folder"),
+        (("sensitivity", "table6_sn10", "--draws", 0, "--spread", 0.3), "--draws 0 makes none"),
+    ],
+)
+def test_what_nothing_reads_is_refused(tmp_path: Path, asked: tuple[object, ...], message: str) -> None:
+    out = () if "--out" in asked else ("--out", tmp_path)
+    shown = CliRunner().invoke(main, [*map(str, asked), *map(str, out)])
+    assert shown.exit_code == 2 and message in shown.stderr
+    assert not [*tmp_path.iterdir()]

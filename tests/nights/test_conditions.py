@@ -122,6 +122,10 @@ def test_rows_without_an_earlier_one_are_counted(tmp_path: Path) -> None:
         assert found is not None and (found.rows, found.new) == (3, new)
     found = condition.held(made(tmp_path, same), made(tmp_path, same), keys)
     assert found is not None and (found.rows, found.new) == (3, 1)
+    wide = made(tmp_path, {**ROWS, "width": [1, 2, 3]})
+    for one, other in ((wide, made(tmp_path, BEFORE)), (now, wide)):  # an axis that the other night has not
+        found = condition.held(one, other, [*keys, "width"])
+        assert found is not None and (found.where, found.rows, found.new) == ("", 3, 3)
     alone = Condition("time_s > 2.5").held(now, made(tmp_path, BEFORE), keys)
     assert alone is not None and (alone.rows, alone.new) == (3, 0)
 

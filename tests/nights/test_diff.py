@@ -182,6 +182,12 @@ def test_what_became_infeasible_and_rows_of_one_run_are_told(runs: Runs) -> None
     assert (moved["only_before"], moved["only_after"], moved["compared"]) == (1, 0, 3)
 
 
+def test_rows_of_an_axis_that_one_run_lacks_are_of_that_run_alone(runs: Runs) -> None:
+    more = changed(**{"memory.bandwidth": ["1 TB/s", "3.35 TB/s"]})
+    moved = runs.diff(runs.run(STUDY), runs.run(more))["moved"]
+    assert (moved["only_before"], moved["only_after"], moved["compared"], moved["columns"]) == (3, 6, 0, [])
+
+
 def test_the_same_run_has_no_difference(runs: Runs) -> None:
     run = runs.run(STUDY)
     found = runs.diff(run, run)

@@ -353,7 +353,7 @@ def test_a_run_that_another_process_writes_spoils_no_other_study(studies: Path, 
 
 
 @pytest.mark.parametrize("how", ["directory", "marker"])
-def test_a_run_of_the_night_before_that_is_gone_is_no_trouble(studies: Path, tmp_path: Path, how: str) -> None:
+def test_a_run_that_is_gone_is_told_where_rows_are_compared_with_it(studies: Path, tmp_path: Path, how: str) -> None:
     out, library = tmp_path / "nights", write(tmp_path / "mine", {"memories/slow.yaml": SLOW_DDR})
     _, first = night(studies, out)
     (run_,) = (study["run"] for study in first["studies"] if study["name"] == "mappings")
@@ -363,8 +363,9 @@ def test_a_run_of_the_night_before_that_is_gone_is_no_trouble(studies: Path, tmp
         (out / "runs" / run_ / "_SUCCESS").unlink()
         shutil.rmtree(out / "runs" / run_ / "data")
     gate = ("--fail-if", "iteration_time_s > 1.02 * baseline")
-    result, _ = night(studies, out, *gate, "--library", library)
-    assert result.exit_code == 0
+    result, record = night(studies, out, *gate, "--library", library)
+    assert result.exit_code == 1
+    assert record["problems"] == [f"mappings: {run_}, with which it is compared, is gone or incomplete"]
     assert night(studies, out)[1]["problems"] == []
 
 

@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from sweeper.cli import main
+from sweeper.commands import placing, shared
 from sweeper.kernels.placement.fabric import kind_of
 from sweeper.library.library import Library, builtin_specs
+from sweeper.placing import decisions
 from sweeper.placing.account import Part, account, busy_actors, busy_resources, resource_name
 from sweeper.placing.blocks import block
 from sweeper.placing.cutting import Cutting, DoesNotFit, bound_cycles
@@ -45,6 +47,28 @@ def test_what_a_lane_takes_beyond_the_pieces_is_counted_once(monkeypatch: pytest
     cycles = account(found, bound)["cycles"]
     assert cycles["shared lanes and ports"] == 5.0
     assert sum(cycles.values()) == pytest.approx(found.rate.interval_cycles)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--seed", 1 << 64), "is not in the range"),
+        (("--refine", 1 << 64), "is not in the range"),
+        (("--size", f"rows={10**400}"), "a whole number from 1 to 1,048,576"),
+        (("--size", f"rows={10**22}", "--shard", f"rows={10**22}"), "a whole number from 1 to 1,048,576"),
+        (("--size", "=3"), "write NAME=N"),
+        (("--shard", "rows=1000000"), "product has 256 rows, and is to be cut into 1,000,000 pieces of them"),
+        (("--shard", "inner=512"), "product has 256 inner, and is to be cut into 512 pieces of them"),
+    ],
+)
+def test_what_is_too_large_is_refused_at_once(asked: tuple[object, ...], message: str) -> None:
+    shown = CliRunner().invoke(main, ["place", "gemm", *map(str, asked)])
+    assert shown.exit_code == 2 and message in shown.stderr
+
+
+def test_limits_are_those_of_studies() -> None:
+    assert (placing.MOST_SIZE, shared.MOST) == (decisions.MOST_SIZE, decisions.MOST)
+    assert len(str(placing.MOST_SIZE)) == placing.MOST_DIGITS
 
 
 def test_words_are_those_of_the_fabric() -> None:
@@ -96,7 +120,7 @@ def test_the_command_says_where_the_cycles_go_and_draws(tmp_path: Path) -> None:
         (["conv"], "unknown block 'conv' (allowed: ffn, gemm, layer, mha, mlp)"),
         (["mlp", "--size", "hidden=3"], "unknown size 'hidden' (allowed: depth, rows, width)"),
         (["mlp", "--shard", "row=3"], "unknown sharding 'row', did you mean 'rows'"),
-        (["mlp", "--size", "rows"], "--size rows: write NAME=N with a whole number above 0"),
+        (["mlp", "--size", "rows"], "--size rows: write NAME=N with a whole number from 1"),
         (["mlp", "--size", "rows=0"], "--size rows=0: write NAME=N"),
         (["ffn", "--size", "hidden=128", "--size", "hidden=64"], "--size hidden is given twice"),
         (["mlp", "--shard", "rows=2", "--size", "rows=64", "--shard", "rows=2"], "--shard rows is given twice"),
@@ -105,7 +129,7 @@ def test_the_command_says_where_the_cycles_go_and_draws(tmp_path: Path) -> None:
         (["gemm", "--fabric", "plasticin"], "plasticine"),
         (["gemm", "--shard", "rows=16", "--shard", "columns=16"], "does not fit on plasticine: it needs 256 of 64"),
         (["gemm", "--size", "inner=65536"], "does not fit on plasticine"),
-        (["gemm", "--size", "rows=3", "--shard", "rows=4"], "product has fewer rows, columns or inner elements"),
+        (["gemm", "--size", "rows=3", "--shard", "rows=4"], "product has 3 rows, and is to be cut into 4"),
         (["mha", "--shard", "columns=3"], "4 heads must be a multiple of the pieces along columns, or fewer"),
     ],
 )  # fmt: skip

@@ -134,6 +134,13 @@ def test_by_age_and_by_count_of_each_study(before: float | None, keep: int | Non
         assert [each.run for each in disposable(entries, before, keep)] == goes
 
 
+def test_what_is_not_complete_does_not_push_out_what_is() -> None:
+    begun, late = (replace(entry(name, "a", at), state="unfinished") for name, at in (("a-0", 5.0), ("a-4", 40.0)))
+    entries = [late, *ENTRIES, begun]
+    assert [each.run for each in disposable(entries, keep=1)] == ["a-2", "a-1", "a-0"]
+    assert [each.run for each in disposable([late, ENTRIES[0], begun], keep=2)] == []
+
+
 def test_damaged_runs_count_for_their_own_study(tmp_path: Path) -> None:
     one, other, _ = made(tmp_path, FakePlan("one"), FakePlan("other"), FakePlan("other", chunks=2))
     for broken in (one, other):

@@ -14,7 +14,8 @@ from sweeper.errors import NoDataset, OutputConflict
 from sweeper.running.execution import run
 from sweeper.running.storage.folders import LocalFolder, StoredFile
 from sweeper.running.storage.listing import parts, status
-from sweeper.running.storage.store import MANIFEST, RESOLVED, SUCCESS
+from sweeper.running.storage.resolved import RESOLVED
+from sweeper.running.storage.store import MANIFEST, SUCCESS
 from sweeper.views.datasets import columns
 from sweeper.views.queries import ask
 from tests.support.fake_plan import FakePlan, dataset

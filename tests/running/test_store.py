@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sweeper.errors import EnvironmentFault, OutputConflict
+from sweeper.digests import content_hash
+from sweeper.errors import EnvironmentFault, NoDataset, OutputConflict, UsageFault
 from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
 from sweeper.running.storage import store
 from sweeper.running.storage.folders import Folder, LocalFolder
-from sweeper.running.storage.listing import read_receipts, status
+from sweeper.running.storage.listing import parts, read_receipts, status
 from sweeper.running.storage.lock import FILE, STALE_S, Lock, current_holder
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import Receipt
@@ -240,9 +241,12 @@ def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda head: {**head, "hash": "0" * 64}, "another study"),
-        (lambda head: {**head, "chunks": 7}, "chunks 7 instead of 6"),
+        (lambda head: {**head, "study": {}, "hash": content_hash({})}, "another study"),
+        (lambda head: {**head, "chunks": 7}, "another study .chunks 7 instead of 6"),
+        (lambda head: {**head, "hash": "0" * 64}, "changed since the run began: remove that file"),
+        (lambda head: {**head, "study": {**head["study"], "seed": 9}}, "changed since the run began"),
         (lambda head: [], "cannot be read"),
+        (lambda head: {"name": head["name"]}, "cannot be read"),
     ],
 )
 def test_a_directory_of_another_study_is_refused(tmp_path: Path, change: object, message: str) -> None:
@@ -353,6 +357,31 @@ def test_uris_and_paths(tmp_path: Path) -> None:
     assert str(stored) == "s3://bucket/results/run?region=eu-west-1&scheme=http"
     with pytest.raises(EnvironmentFault, match="gopher"):
         folder("gopher://hole")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "file:results", "file:/results", "file://results/x", "file:///results?region=eu"]
+)
+def test_what_names_no_folder_is_refused(address: str) -> None:
+    with pytest.raises(UsageFault, match="names no folder" if not address else "is no address of a folder"):
+        folder(address)
+
+
+def test_what_was_changed_in_a_run_is_read_by_nobody(tmp_path: Path) -> None:
+    directory = finished(tmp_path)
+    file = directory / "resolved.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "study": {**told["study"], "seed": 9}}))
+    with pytest.raises(NoDataset, match="changed since the run began"):
+        parts(directory)
+    with pytest.raises(OutputConflict, match="changed since the run began"):
+        status(directory)
+    file.unlink()
+    before = dataset(directory)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0 and dataset(directory) == before, (
+        "what is committed stays"
+    )
+    assert json.loads(file.read_text()) == told
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,19 +5,18 @@ enter the plan's hash.
 """
 
 import errno
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
+from sweeper.digests import content_hash
 from sweeper.running.plans import NothingCompiled
 from sweeper.running.progress import Progress
 from sweeper.running.storage.folders import Data, LocalFolder
@@ -47,7 +46,7 @@ class FakePlan(NothingCompiled):
 
     @property
     def hash(self) -> str:
-        return sha256(json.dumps(self.resolved).encode()).hexdigest()
+        return content_hash(self.resolved)
 
     @property
     def point_count(self) -> int:

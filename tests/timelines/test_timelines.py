@@ -294,6 +294,11 @@ def test_a_search_is_said_not_to_be_in_a_trace() -> None:
     assert shown.exit_code == 0 and "of the template's own design" in shown.output
 
 
+def test_detail_is_that_of_a_trace(study: Path) -> None:
+    shown = CliRunner().invoke(main, ["trace", str(study), "0", "--detail", "3"])
+    assert shown.exit_code == 2 and "--detail is that of a trace: add --out" in shown.stderr
+
+
 def test_a_trace_needs_its_ending(study: Path) -> None:
     shown = CliRunner().invoke(main, ["trace", str(study), "0", "--out", "step.txt"])
     assert shown.exit_code == 2 and ".json" in shown.output

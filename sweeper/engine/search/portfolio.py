@@ -18,6 +18,8 @@ SCOUTS = 128
 EVOLVED, LONGER = 24, 8
 """Evolutions that are left of a race, and how many times the steps of a descent they make before both are compared: an
 evolution that has yet to settle in a basin does not tell how deep it is."""
+PARTS = (0.25, 0.25, 0.5)
+"""Parts in which they make these steps: from one to the next the better half goes on, no fewer than are wanted."""
 POLISH = 20
 """Steps of the last descent."""
 
@@ -39,7 +41,9 @@ def search(
     descents = DESCENT.further(evaluate, budgets, descents, steps)
     others = first_points(budgets, scouts, seed + 1, known)[:, None]
     _, evolved = race(EVOLUTION, evaluate, budgets, others, EVOLVED, seed)
-    evolved = EVOLUTION.further(evaluate, budgets, evolved, LONGER * steps)
+    for left, more in _evolutions(starts, steps):
+        best = np.argsort(evolved.history[-1], kind="stable")[:left]
+        evolved = EVOLUTION.further(evaluate, budgets, evolved.chosen(np.sort(best)), more)
     points = np.vstack([descents.best, evolved.best])
     best = np.argsort(np.append(descents.history[-1], evolved.history[-1]), kind="stable")[:starts]
     close = NEARBY.begin(evaluate, budgets, points[best], seed)
@@ -50,9 +54,16 @@ def search(
     return SearchResult(last.best, last.history[-1], history, evaluations)
 
 
+def _evolutions(starts: int, steps: int) -> list[tuple[int, int]]:
+    """Evolutions that are left of a race, part by part, and the steps that they make."""
+    left = [max(EVOLVED >> part, min(starts, EVOLVED)) for part in range(len(PARTS))]
+    return [(count, round(part * LONGER * steps)) for count, part in zip(left, PARTS, strict=True)]
+
+
 def most_evaluations(budgets: SharedBudgets, starts: int, steps: int) -> int:
     """Points that such a search evaluates, but for the first of each start."""
     scouts = max(SCOUTS, starts)
     descents = steps_of_race(DESCENT, scouts, starts) + starts * (steps + POLISH)
-    evolutions = steps_of_race(EVOLUTION, scouts, EVOLVED) + EVOLVED * LONGER * steps + starts * steps
+    longer = sum(left * more for left, more in _evolutions(starts, steps))
+    evolutions = steps_of_race(EVOLUTION, scouts, EVOLVED) + longer + starts * steps
     return descents * DESCENT.points_per_step(budgets) + evolutions * EVOLUTION.points_per_step(budgets)

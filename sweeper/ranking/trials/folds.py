@@ -4,8 +4,6 @@ Grouped folds keep the decisions of a graph together: they are near-copies, and 
 `sweeper.ranking.trials.relearning` tries a model that has learned before.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sweeper.digests import content_hash
 from sweeper.engine.compilation.cache import COMPILERS
 from sweeper.engine.compilation.sources import closure, code_digest
 from sweeper.errors import UsageFault, unknown
@@ -22,7 +21,7 @@ from sweeper.ranking.dataset import Decisions, read_decisions
 from sweeper.ranking.models import MODELS, RANDOM, TRAINERS, Predict, trainers
 from sweeper.running.plans import NothingCompiled, WholeChunks
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import RESOLVED
+from sweeper.running.storage.resolved import read_resolved
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,8 @@ def decisions_in(directory: str) -> Decisions:
 
 
 def origin(directory: str) -> dict[str, Any]:
-    """Name, hash and number of points of a dataset. Raises UsageFault if there is none."""
-    found = json.loads(folder(directory).get(RESOLVED) or b"{}")
-    if not found:
-        raise UsageFault(f"{directory} is no run directory")
+    """Name, hash and number of points of a dataset. Raises NoDataset if there is none."""
+    found = read_resolved(folder(directory))
     return {key: found[key] for key in ("name", "hash", "points")}
 
 
@@ -130,7 +127,7 @@ class FoldPlan(NothingCompiled, WholeChunks):
     @property
     def point_count(self) -> int:
         """Predictions, of decisions that flow."""
-        return len(self.jobs) * int(self.data["points"]) // self.folds
+        return len(self.jobs) * self.chunk_points(0)
 
     @property
     def chunk_count(self) -> int:
@@ -187,7 +184,7 @@ class FoldPlan(NothingCompiled, WholeChunks):
     @cached_property
     def hash(self) -> str:
         """Content hash of the dataset, the models and the code."""
-        return hashlib.sha256(json.dumps(self.resolved, sort_keys=True).encode()).hexdigest()
+        return content_hash(self.resolved)
 
     def evaluate(self, chunk: int) -> pa.Table:
         """Predictions of a fold by a model that never saw it."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from sweeper.errors import EnvironmentFault
 from sweeper.running.chunk import Evaluators, Failure, Work, committed, require_version
-from sweeper.running.storage.store import RESOLVED, Receipt
+from sweeper.running.storage.resolved import RESOLVED
+from sweeper.running.storage.store import Receipt
 
 KERNELS_S = 180.0
 """Seconds that a machine waits for the kernels of another one. Then it compiles for itself."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sweeper.errors import NoDataset
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import read_receipts
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.store import MANIFEST, RESOLVED, SUCCESS
+from sweeper.running.storage.resolved import RESOLVED, read_resolved
+from sweeper.running.storage.store import MANIFEST, SUCCESS
 
 COMPLETE, UNFINISHED, DAMAGED = "complete", "unfinished", "damaged"
 
@@ -57,7 +59,7 @@ def _entry(run: Folder) -> RunEntry | None:
     changed = max(file.modified for file in files.values())
     nothing: dict[str, Any] = {"points": 0, "rows": None, "feasible_rows": None, "bytes": 0, "changed": changed}
     try:
-        resolved = json.loads(run.get(RESOLVED) or b"")
+        resolved = read_resolved(run)
         text = json.dumps(resolved["study"].get("code"), sort_keys=True)
         code = hashlib.sha256(text.encode()).hexdigest()[:8]
         known = {"study": resolved["name"], "code": code, "of": of_what(resolved)}
@@ -65,7 +67,7 @@ def _entry(run: Folder) -> RunEntry | None:
             told = json.loads(run.get(MANIFEST) or b"")
             size = {"points": told["points"], "rows": told["rows"], "feasible_rows": told["feasible"]}
             return RunEntry(run.name, state=COMPLETE, bytes=told["bytes"], changed=changed, **known, **size)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, NoDataset):
         # Its name tells of which study it is.
         return RunEntry(run.name, study=run.name.rpartition("-")[0], code="", state=DAMAGED, **nothing)
     receipts = [receipt for receipt in read_receipts(run).values() if receipt.piece_of is None]
@@ -76,11 +78,12 @@ def _entry(run: Folder) -> RunEntry | None:
 
 def disposable(entries: Iterable[RunEntry], before: float | None = None, keep: int | None = None) -> Iterator[RunEntry]:
     """Of a catalogue, the runs last changed before a time, and those beyond the latest `keep` of their study, of which
-    those of varied numbers count by themselves."""
+    those of varied numbers count by themselves. Those that are not complete do not count: they stay or go with the
+    complete one before them."""
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)
     for entry in sorted(entries, key=lambda entry: -entry.changed):
-        seen[entry.study, entry.of] += 1
-        kept = keep is None or seen[entry.study, entry.of] <= keep
+        kept = keep is None or seen[entry.study, entry.of] < keep
+        seen[entry.study, entry.of] += entry.state == COMPLETE
         if (before is not None and entry.changed < before) or not kept:
             yield entry
 

@@ -19,13 +19,13 @@ from sweeper.errors import NoDataset, OutputConflict, listed
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import Folder, StoredFile
 from sweeper.running.storage.places import folder
+from sweeper.running.storage.resolved import read_resolved
 from sweeper.running.storage.store import (
     DATA,
     FAILURES,
     MANIFEST,
     PIECES,
     RECEIPTS,
-    RESOLVED,
     SUCCESS,
     Part,
     Receipt,
@@ -80,8 +80,7 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
     run = folder(where)
     top = run.entries("")
     success = top.get(SUCCESS)
-    if RESOLVED not in top:
-        raise NoDataset(f"{run} is no run directory: it holds no {RESOLVED}")
+    head = read_resolved(run)
     if success is None and not partial:
         raise NoDataset(
             f"{run} has no {SUCCESS}: the run is unfinished; resume it, or read what is committed with "
@@ -97,7 +96,7 @@ def parts(where: str | Path | Folder, partial: bool = False, verify: bool = Fals
         entries = run.entries(DATA)  # After the receipts: a run that goes on commits parts meanwhile.
         known = [receipts[chunk] for chunk in sorted(receipts) if receipts[chunk].piece_of is None]
         since = {receipt.file: receipt.at for receipt in receipts.values()}
-        strays = _strays(entries, _head(run)["chunks"])
+        strays = _strays(entries, head["chunks"])
     _refuse(run, [f"{DATA}/{name} is no part of the dataset: remove it" for name in strays])
     if not known:
         raise NoDataset(f"{run} holds no committed part yet")
@@ -141,13 +140,10 @@ def status(directory: str | Path | Folder, verify: bool = False) -> dict[str, An
 
 def _head(run: Folder) -> dict[str, Any]:
     """Name, hash, chunks and points of the study of a run. Raises OutputConflict where there is no run."""
-    resolved = run.get(RESOLVED)
-    if resolved is None:
-        raise OutputConflict(f"{run} is no run directory: it holds no {RESOLVED}")
     try:
-        return {key: json.loads(resolved)[key] for key in ("name", "hash", "chunks", "points")}
-    except (ValueError, KeyError, TypeError) as error:
-        raise OutputConflict(f"{run} holds a {RESOLVED} that cannot be read ({error!r})") from None
+        return read_resolved(run)
+    except NoDataset as error:
+        raise OutputConflict(str(error)) from None
 
 
 def _manifest(run: Folder) -> list[Part]:

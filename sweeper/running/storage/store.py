@@ -33,12 +33,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeper.errors import OutputConflict
+from sweeper.errors import NoDataset, OutputConflict
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.places import folder
+from sweeper.running.storage.resolved import NAMED, RESOLVED, read_resolved
 
-RESOLVED, MANIFEST, SUCCESS, FAILURES = "resolved.json", "manifest.json", "_SUCCESS", "failures.json"
+MANIFEST, SUCCESS, FAILURES = "manifest.json", "_SUCCESS", "failures.json"
 DATA, RECEIPTS, PIECES = "data", "receipts", "pieces"
 RUN = pa.field(
     "run",
@@ -108,33 +109,31 @@ def directory_of(out: str | Path | Folder, plan: RunnablePlan) -> str:
 
 def claim(run: Folder, plan: RunnablePlan) -> None:
     """Write resolved.json, or check that the one there is of this plan. Raises OutputConflict if it is not."""
-    text = run.get(RESOLVED)
-    if text is None:
+    if run.get(RESOLVED) is None:
         run.put(RESOLVED, _json({**_named(plan), "study": plan.resolved}))
     else:
-        _assert_same(run, text, plan)
+        _assert_same(run, plan)
 
 
 def assert_own(run: Folder, plan: RunnablePlan) -> None:
     """Raises OutputConflict if there is another plan's run."""
-    text = run.get(RESOLVED)
-    if text is not None:
-        _assert_same(run, text, plan)
+    if run.get(RESOLVED) is not None:
+        _assert_same(run, plan)
 
 
 def _named(plan: RunnablePlan) -> dict[str, Any]:
     """What tells the run of a plan from those of others."""
-    return {"name": plan.name, "hash": plan.hash, "points": plan.point_count, "chunks": plan.chunk_count}
+    told = (plan.name, plan.hash, plan.point_count, plan.chunk_count)
+    return dict(zip(NAMED, told, strict=True))
 
 
-def _assert_same(run: Folder, text: bytes, plan: RunnablePlan) -> None:
+def _assert_same(run: Folder, plan: RunnablePlan) -> None:
     """Raises OutputConflict if the resolved.json of a run is not of this plan."""
     mine = _named(plan)
     try:
-        there = json.loads(text)
-        theirs = {key: there.get(key) for key in mine}
-    except (ValueError, AttributeError) as error:
-        raise OutputConflict(f"{run} holds a {RESOLVED} that cannot be read ({error}); choose another --out") from error
+        theirs = read_resolved(run)
+    except NoDataset as error:
+        raise OutputConflict(str(error)) from None
     different = [key for key in mine if theirs[key] != mine[key]]
     if different:
         what = ", ".join(f"{key} {theirs[key]!r} instead of {mine[key]!r}" for key in different)
