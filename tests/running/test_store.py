@@ -369,7 +369,7 @@ def test_what_names_no_folder_is_refused(address: str) -> None:
 
 def test_what_was_changed_in_a_run_is_read_by_nobody(tmp_path: Path) -> None:
     directory = finished(tmp_path)
-    file = directory / "resolved.json"
+    file, before = directory / "resolved.json", dataset(directory)
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "study": {**told["study"], "seed": 9}}))
     with pytest.raises(NoDataset, match="changed since the run began"):
@@ -377,11 +377,9 @@ def test_what_was_changed_in_a_run_is_read_by_nobody(tmp_path: Path) -> None:
     with pytest.raises(OutputConflict, match="changed since the run began"):
         status(directory)
     file.unlink()
-    before = dataset(directory)
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0 and dataset(directory) == before, (
         "what is committed stays"
     )
-    assert json.loads(file.read_text()) == told
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
