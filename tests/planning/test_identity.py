@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -51,13 +51,17 @@ def before(checkout: Path) -> dict[str, str]:
     return run_directories(checkout)
 
 
-def changed(checkout: Path, files: list[Path], edit: Callable[[str], str]) -> dict[str, str]:
-    """Names of the run directories while some files are edited."""
-    texts = {file: file.read_text() for file in files}
-    assert all(edit(text) != text for text in texts.values())
+def changed(checkout: Path, files: Iterable[Path]) -> dict[str, str]:
+    """Names of the run directories while some files end otherwise."""
+    return edited(checkout, dict.fromkeys(files, "\nONE_MORE = 1\n"))
+
+
+def edited(checkout: Path, endings: Mapping[Path, str]) -> dict[str, str]:
+    """Names of the run directories while files have more at their ends."""
+    texts = {file: file.read_text() for file in endings}
     try:
         for file, text in texts.items():
-            file.write_text(edit(text))
+            file.write_text(text + endings[file])
         return run_directories(checkout)
     finally:
         for file, text in texts.items():
@@ -69,12 +73,11 @@ def test_what_does_not_touch_the_bytes_leaves_every_name_unchanged(checkout: Pat
     """Statements and comments in pictures, the command line and replications; comments everywhere; documents."""
     rooms = [checkout / "replications", *(checkout / "sweeper" / name for name in ("views", "commands", "evidence"))]
     beside = [file for room in rooms for file in room.rglob("*.py")] + [checkout / "sweeper" / "cli.py"]
-    assert len(beside) > 20
-    more = changed(checkout, beside, lambda text: f"{text}\nONE_MORE = 1\n# a remark\n")
     documents = list((checkout / "docs").glob("*.md"))
-    assert changed(checkout, documents, lambda text: f"{text}\nOne more sentence.\n") == before == more
     evaluated = [*(checkout / "kernels").rglob("*.py"), *(checkout / "sweeper").rglob("*.py")]
-    assert changed(checkout, evaluated, lambda text: f"{text}\n# a remark\n") == before
+    assert min(map(len, (beside, documents, evaluated))) >= 20
+    endings = dict.fromkeys(evaluated, "\n# a remark\n") | dict.fromkeys(documents, "\nOne more sentence.\n")
+    assert edited(checkout, endings | dict.fromkeys(beside, "\nONE_MORE = 1\n# a remark\n")) == before
 
 
 @pytest.mark.slow
@@ -89,7 +92,7 @@ def test_a_change_of_one_familys_physics_leaves_the_runs_of_the_others_valid(
     }
     for room, studies in theirs.items():
         files = [file for file in (checkout / "kernels" / room).glob("*.py") if file.name != "__init__.py"]
-        after = changed(checkout, files, lambda text: f"{text}\nONE_MORE = 1\n")
+        after = changed(checkout, files)
         assert {name for name in before if after[name] != before[name]} == studies, room
 
 
@@ -97,7 +100,7 @@ def test_a_change_of_one_familys_physics_leaves_the_runs_of_the_others_valid(
     "file", ["kernels/shared/network.py", "sweeper/engine/evaluation.py", "sweeper/reading/units.py"]
 )
 def test_what_all_studies_use_changes_all_names(file: str, checkout: Path, before: dict[str, str]) -> None:
-    after = changed(checkout, [checkout / file], lambda text: f"{text}\nONE_MORE = 1\n")
+    after = changed(checkout, [checkout / file])
     assert all(after[name] != before[name] for name in before)
 
 
