@@ -36,6 +36,7 @@ from replications.cost_check import (
 from replications.published_tables import PUBLISHED, read_table
 from replications.tables import PackageTables, evaluate_tables, tables
 from sweeper.designs.portfolio import shares, unit_prices, volumes_of
+from sweeper.kernels.packages.equations import build_many
 from sweeper.kernels.packages.layout import CONVENTIONS, DIE_CODES, DIE_NUMBERS, LINK_NUMBERS, RESULTS, STATUS
 from sweeper.kernels.packages.wafer import dies_on_grid
 from tests.places import DATA, ROOT
@@ -212,6 +213,29 @@ def test_equal_dies_of_other_wafers_are_counted_apart(number: str) -> None:
     compare(package)
     counts = evaluate_tables(package)[1:, RESULTS.index("dies_per_wafer")]
     assert counts[0] != counts[1]
+
+
+@examples(60)
+@given(seed=SEEDS)
+def test_a_draw_knows_nothing_of_the_draw_before(seed: int) -> None:
+    """Counts of dies per wafer are kept from draw to draw, in which areas and scribe lines may differ."""
+    random = Random(seed)
+    package = random_package(random, [], most=4)
+    count = len(package.die_codes)
+    varied = [DIE_NUMBERS.index(name) for name in ("core_area_mm2", "wafer_scribe_mm", "wafer_dies_per_wafer")]
+    places = np.array([row * len(DIE_NUMBERS) + column for row in range(count) for column in varied])
+    values = np.repeat(package.numbers[places][None], 6, axis=0)
+    for draw in values[1:]:
+        column = random.randrange(len(varied))
+        draw[column :: len(varied)] = (
+            0.0 if column == 2 else draw[column :: len(varied)] * random.choice([0.5, 1.0, 2.0])
+        )
+    together, alone = np.empty((2, len(values), count, len(RESULTS)))
+    build_many(package.die_codes, package.link_codes, package.numbers, places, values, together)
+    for draw in range(len(values)):
+        own = values[draw : draw + 1]
+        build_many(package.die_codes, package.link_codes, package.numbers, places, own, alone[draw : draw + 1])
+    np.testing.assert_array_equal(together, alone)
 
 
 # what must hold
