@@ -222,14 +222,11 @@ def test_a_draw_knows_nothing_of_the_draw_before(seed: int) -> None:
     random = Random(seed)
     package = random_package(random, [], most=4)
     count = len(package.die_codes)
-    varied = [DIE_NUMBERS.index(name) for name in ("core_area_mm2", "wafer_scribe_mm", "wafer_dies_per_wafer")]
+    varied = [DIE_NUMBERS.index(name) for name in ("core_area_mm2", "wafer_scribe_mm", "aspect_ratio")]
     places = np.array([row * len(DIE_NUMBERS) + column for row in range(count) for column in varied])
     values = np.repeat(package.numbers[places][None], 6, axis=0)
     for draw in values[1:]:
-        column = random.randrange(len(varied))
-        draw[column :: len(varied)] = (
-            0.0 if column == 2 else draw[column :: len(varied)] * random.choice([0.5, 1.0, 2.0])
-        )
+        draw[random.randrange(len(varied)) :: len(varied)] *= random.choice([0.0, 0.5, 1.0, 2.0])
     together, alone = np.empty((2, len(values), count, len(RESULTS)))
     build_many(package.die_codes, package.link_codes, package.numbers, places, values, together)
     for draw in range(len(values)):
