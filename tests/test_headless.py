@@ -179,6 +179,14 @@ def halve(name: str) -> Callable[[Path], None]:
 
 
 PART = "data/part-00000000.parquet"
+
+
+def rename(run: Path) -> None:
+    """Change a word of what a run says of itself."""
+    file = run / "resolved.json"
+    file.write_text(file.read_text().replace('"h100_sxm"', '"h200_sxm"'))
+
+
 DAMAGES: tuple[tuple[Callable[[Path], None], tuple[str, ...], int, str], ...] = (
     (remove("_SUCCESS"), ("show",), 3, "has no _SUCCESS"),
     (remove("_SUCCESS"), ("query", SQL), 3, "has no _SUCCESS"),
@@ -197,7 +205,10 @@ DAMAGES: tuple[tuple[Callable[[Path], None], tuple[str, ...], int, str], ...] = 
     (halve("resolved.json"), ("status",), 4, "cannot be read"),
     (replace("resolved.json", b""), ("run",), 4, "cannot be read"),
     (halve("resolved.json"), ("run",), 4, "cannot be read"),
-    (replace("resolved.json", b'{"name": "other"}'), ("run",), 4, "holds another study"),
+    (replace("resolved.json", b'{"name": "other"}'), ("run",), 4, "cannot be read"),
+    (rename, ("run",), 4, "was changed since the run began: remove that file"),
+    (rename, ("status",), 4, "was changed since the run began"),
+    (rename, ("query", SQL), 3, "was changed since the run began"),
     (lambda run: (run / "data" / "mine.parquet").touch(), ("run",), 4, "is no part of this study"),
     (lambda run: (run / "failures.json").write_text("3") and None, ("status",), 4, "cannot be read"),
 )

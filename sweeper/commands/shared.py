@@ -20,7 +20,7 @@ from sweeper.commands.completing import settings, studies
 from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, SpecError, SweeperError, UsageFault, listed
 from sweeper.plugins import find, named
 from sweeper.running import BACKENDS
-from sweeper.views.text import without_nan
+from sweeper.views.text import infinite_in, without_nan
 
 
 class Finite(click.FloatRange):
@@ -199,6 +199,8 @@ def echo(value: Any, text: Callable[[], Any]) -> None:
     """Print a value in the format that was asked for, or its text."""
     chosen = click.get_current_context().meta.get("sweeper.format")
     click.echo(chosen(value) if chosen else text())
+    if chosen is as_json and (count := infinite_in(value)):
+        click.echo(f"null: {count:,} infinite numbers, which JSON cannot say", err=True)
 
 
 def library_of(directories: Iterable[str]) -> Any:

@@ -42,6 +42,19 @@ def show(value: Any, digits: int = FEWEST) -> str:
     return str(value)
 
 
+def infinite_in(value: Any) -> int:
+    """How many numbers of a value are infinite.
+
+    >>> infinite_in({"cost_usd": [1.0, float("inf")], "yield": float("nan")})
+    1
+    """
+    if isinstance(value, dict):
+        return sum(map(infinite_in, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(infinite_in, value))
+    return int(isinstance(value, float) and math.isinf(value))
+
+
 def without_nan(value: Any) -> Any:
     """A value with null for numbers that are not known or infinite, which JSON cannot name."""
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from sweeper.cli import main
 from sweeper.commands.runs import carry_out
-from sweeper.commands.shared import as_json, command, library_of
+from sweeper.commands.shared import as_json, command, echo, library_of
 from sweeper.errors import UsageFault
 from sweeper.running import execution
 from tests.support.fake_plan import FakePlan
@@ -147,3 +147,18 @@ def test_an_option_of_one_value_is_given_once() -> None:
     assert twice.exit_code == 2 and "--node is given twice" in twice.stderr and twice.stdout == ""
     repeated = ["--set", "package.power=200 W", "--set", "package.volume=1e5", "--json", "--json"]
     assert CliRunner().invoke(main, ["cost", "chiplets", "--node", "n5", "--draws", "2", *repeated]).exit_code == 0
+
+
+VALUES = [([1.0, math.inf], 1), ({"a": [-math.inf], "b": math.inf}, 2), (math.nan, 0)]
+
+
+@pytest.mark.parametrize(("value", "told"), VALUES)
+def test_infinite_numbers_that_json_cannot_say_are_counted(value: object, told: int) -> None:
+    @command("shown")
+    def shown() -> None:
+        echo(value, lambda: value)
+
+    answer = CliRunner().invoke(shown, ["--json"])
+    assert answer.exit_code == 0 and "Infinity" not in answer.stdout and "NaN" not in answer.stdout
+    assert answer.stderr == (f"null: {told} infinite numbers, which JSON cannot say\n" if told else "")
+    assert CliRunner().invoke(shown).stderr == ""
