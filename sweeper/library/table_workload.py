@@ -134,6 +134,11 @@ def positions_of(model: object) -> float:
     return model.parameters.get(POSITIONS.partition(".")[2], 0.0) if isinstance(model, OperatorTable) else 0.0
 
 
+def sequence_of(model: object) -> float:
+    """Tokens of a sample or prompt of a model where a study does not say how many; 0: not known."""
+    return model.parameters.get("sequence", 0.0) if isinstance(model, OperatorTable) else 0.0
+
+
 def read_table(entry: Entry) -> OperatorTable:
     """The operator table of a workload entry. Raises SpecError with all its mistakes."""
     body = checks.Fields(entry.body, problems := Problems())

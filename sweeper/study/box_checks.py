@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sweeper.errors import Place, Problem, Problems, listed, unknown
 from sweeper.kernels.codes import RECOMPUTE_MODULES
 from sweeper.library.graph_workload import OPTIMAL
-from sweeper.library.table_workload import POSITIONS, positions_of
+from sweeper.library.table_workload import POSITIONS, positions_of, sequence_of
 from sweeper.reading.nodes import Node
 from sweeper.study.columns import PARTITIONING, Stock
 from sweeper.study.drafts import BoxDraft, WrittenAxis
@@ -294,7 +294,7 @@ def beyond_positions(draft: BoxDraft, owners: Mapping[str, WrittenAxis], stock: 
     for workload, task, prompt, output, *said in draft.combinations(columns):
         table = stock.workload(str(workload))
         known = float(said[0]) if said else positions_of(table)
-        length = float(prompt) + (float(output) if task == "inference" else 0.0)
+        length = (float(prompt) or sequence_of(table)) + (float(output) if task == "inference" else 0.0)
         if 0.0 < known < length:
             longest = max(longest, (length, known, str(workload)))
     length, known, name = longest

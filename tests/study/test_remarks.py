@@ -72,12 +72,14 @@ def test_what_is_said_or_has_no_choice_is_not_told(text: str, tmp_path: Path) ->
     [
         ("sequence_length: [1024, 1500, 2048]\n  microbatch: 1", 2048),
         ("task: inference\n  output_length: 8\n  sequence_length: 1024\n  microbatch: 2", 1032),
+        ("task: inference\n  output_length: 9\n  microbatch: 2", 1033),  # after a prompt of the model's own length
     ],
 )
 def test_sequences_beyond_what_a_model_knows_are_told(tmp_path: Path, axes: str, tokens: int) -> None:
     text = TRAINING.replace("[2, 16]\n", f"2\n  {axes}\n")
     (line,) = call(tmp_path, text, "plan").stderr.splitlines()
-    told = f"axes.sequence_length: gpt2_small knows 1024 positions, and sequences have up to {tokens} tokens: say"
+    column = "sequence_length" if "sequence_length" in text else "output_length"
+    told = f"axes.{column}: gpt2_small knows 1024 positions, and sequences have up to {tokens} tokens: say"
     assert f"{told} workload.learned_positions of the model that is meant" in line
     meant = text.replace("axes:\n", "axes:\n  workload.learned_positions: 4096\n")
     assert call(tmp_path, meant, "plan").stderr == ""
