@@ -242,7 +242,7 @@ def advance(evaluate: EvaluateOf, budgets: SharedBudgets, state: Descent) -> Des
     )
 
 
-DESCENT = Method(begin, advance, points_per_step, steps=4, longer=1.5, kept=0.4, starts_kept=0.5)
+DESCENT = Method(begin, advance, points_per_step, steps=4, longer=1.5, kept=0.4)
 """This method, and how races of descents go: a few steps tell much of where a descent will end."""
 
 
