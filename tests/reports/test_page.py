@@ -360,7 +360,11 @@ def test_a_damaged_run_is_one_line(asked: Asked, tmp_path: Path) -> None:
     for text in ("{", "[]"):
         (run / "resolved.json").write_text(text)
         ran = CliRunner().invoke(main, ["report", str(run), "--html", str(tmp_path / "page.html")])
-        assert ran.exit_code == 3 and "resolved.json is damaged" in ran.output and len(ran.output.splitlines()) == 1
+        assert (
+            ran.exit_code == 3
+            and "resolved.json that cannot be read" in ran.output
+            and len(ran.output.splitlines()) == 1
+        )
     assert not (tmp_path / "page.html").exists()
 
 

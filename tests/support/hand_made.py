@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sweeper.digests import content_hash
 from sweeper.running.storage import store
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.store import Receipt, ReceiptLog
@@ -17,7 +18,7 @@ def commit(directory: Path, tables: Sequence[pa.Table], unfinished: bool = False
     """Commit tables as the parts of a run in a directory; one that is unfinished lacks a chunk more."""
     place, points = LocalFolder(directory), sum(table.num_rows for table in tables)
     plan: Any = SimpleNamespace(
-        name="toy", hash="0" * 64, point_count=points, chunk_count=len(tables) + unfinished, resolved={}
+        name="toy", hash=content_hash({}), point_count=points, chunk_count=len(tables) + unfinished, resolved={}
     )
     store.claim(place, plan)
     log, receipts = ReceiptLog(place), {}
