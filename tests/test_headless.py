@@ -206,7 +206,7 @@ DAMAGES: tuple[tuple[Callable[[Path], None], tuple[str, ...], int, str], ...] = 
     (replace("resolved.json", b""), ("run",), 4, "cannot be read"),
     (halve("resolved.json"), ("run",), 4, "cannot be read"),
     (replace("resolved.json", b'{"name": "other"}'), ("run",), 4, "cannot be read"),
-    (rename, ("run",), 4, "was changed since the run began: remove that file"),
+    (rename, ("run",), 4, "was changed since the run began: put it back, or remove"),
     (rename, ("status",), 4, "was changed since the run began"),
     (rename, ("query", SQL), 3, "was changed since the run began"),
     (lambda run: (run / "data" / "mine.parquet").touch(), ("run",), 4, "is no part of this study"),

@@ -243,7 +243,7 @@ def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> 
     [
         (lambda head: {**head, "study": {}, "hash": content_hash({})}, "another study"),
         (lambda head: {**head, "chunks": 7}, "another study .chunks 7 instead of 6"),
-        (lambda head: {**head, "hash": "0" * 64}, "changed since the run began: remove that file"),
+        (lambda head: {**head, "hash": "0" * 64}, "changed since the run began: put it back, or remove"),
         (lambda head: {**head, "study": {**head["study"], "seed": 9}}, "changed since the run began"),
         (lambda head: [], "cannot be read"),
         (lambda head: {"name": head["name"]}, "cannot be read"),

@@ -10,7 +10,8 @@ from sweeper.running.storage.folders import Folder
 RESOLVED = "resolved.json"
 NAMED = ("name", "hash", "points", "chunks")
 """What tells the run of a plan from those of others."""
-AGAIN = "remove that file and run the study again, which keeps what is committed"
+AGAIN = "put it back, or remove that file and run the same study by the same code, which keeps what is committed"
+"""What to do where it is not what it was: of changed code, a study gets another run."""
 
 
 def read_resolved(run: Folder) -> dict[str, Any]:
