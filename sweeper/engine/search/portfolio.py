@@ -17,8 +17,8 @@ SCOUTS = 128
 """Points from which each method searches for a few steps; the best of them go on."""
 EVOLVED, LONGER = 24, 8
 """Evolutions that are left of a race, and how many times the steps of a descent they make before both are compared: an
-evolution that has yet to settle in a basin does not tell how deep it is. (Where the worse half stopped after a quarter
-of these, and again after half, gaps were too small at 27 of 100 points of `chips_per_package`.)"""
+evolution that has yet to settle in a basin does not tell how deep it is. Where the worse
+half stopped on the way, the gaps that searches report were too small too often."""
 POLISH = 20
 """Steps of the last descent."""
 
