@@ -16,6 +16,8 @@ export RAY_USAGE_STATS_ENABLED := 0
 export RAY_ENABLE_UV_RUN_RUNTIME_ENV := 0
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where this is set, every process compiles our modules anew, and every start of Ray takes three times as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -106,8 +108,6 @@ bench-figures: $(STAMP)  ## measure everything, and write the figures of README.
 	$(BIN)/python -m benchmarks --json benchmarks/figures.json
 	$(BIN)/python -m benchmarks.report
 
-# PYTHONDONTWRITEBYTECODE is dropped for the install: without the .pyc files every start of Ray takes
-# three times as long.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v < (3, 15) else f"sweeper needs Python 3.11 to 3.14, found {v[0]}.{v[1]}; try: make PYTHON=python3.12 setup")' \
 	  || { echo "no usable interpreter behind PYTHON=$(PYTHON)" >&2; exit 2; }
@@ -115,8 +115,8 @@ $(STAMP): requirements.lock pyproject.toml
 	  || { echo "$(PYTHON) has no venv module; on Debian and Ubuntu: apt install python3-venv" >&2; exit 2; }
 	@echo "creating $(VENV) with $$($(PYTHON) --version): about 450 MB to download, 1.5 GB on disk"
 	@$(PYTHON) -m venv $(VENV)
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements.lock
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install -q --require-hashes --only-binary :all: -r requirements.lock
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
 	@touch $@
 
 # For maintainers; needs uv.  uv.lock stays out of git, and requirements.lock carries hashes but no addresses.

@@ -5,6 +5,8 @@ or a claim outside its tolerance; 2 a mistake in the command or a spec; 3 the en
 130 interrupted, resumable.
 """
 
+import gc as garbage
+
 import click
 
 from sweeper.commands.comparing import diff_command
@@ -27,6 +29,9 @@ from sweeper.commands.sensitivity import break_even, sensitivity, tornado_comman
 from sweeper.commands.servers.capacity import capacity_command
 from sweeper.commands.servers.serve import serve_command
 
+GARBAGE = (100_000, 20, 100)
+"""How many new objects, and generations of them, Python waits for before it looks for circles among them."""
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sweeper")
@@ -38,6 +43,8 @@ def main() -> None:
     sweeper run dse80 --backend ray     evaluate it
     sweeper show dse80                  draw it
     """
+    # Reading and planning make many objects that live: looking for circles among them all the time is a tenth of both.
+    garbage.set_threshold(*GARBAGE)
 
 
 for command in (

@@ -90,6 +90,44 @@ def take_prompts(pool: Pool, prompts: np.ndarray, prefixes: Prefixes, first: int
 
 
 @compiled
+def send(on_the_way: np.ndarray, count: int, which: int, first_s: np.ndarray, turn: np.ndarray) -> int:
+    """Put a request among those on the way, [0, count), a heap by when they arrive and in whose `turn` they were sent;
+    how many these are then."""
+    place = count
+    while place > 0:
+        above = (place - 1) // 2
+        if not _sooner(which, on_the_way[above], first_s, turn):
+            break
+        on_the_way[place] = on_the_way[above]
+        place = above
+    on_the_way[place] = which
+    return count + 1
+
+
+@compiled
+def receive(on_the_way: np.ndarray, count: int, first_s: np.ndarray, turn: np.ndarray) -> int:
+    """Take the first of the heap of those on the way; how many these are then."""
+    count -= 1
+    last = on_the_way[count]
+    place = 0
+    while 2 * place + 1 < count:
+        below = 2 * place + 1
+        if below + 1 < count and _sooner(on_the_way[below + 1], on_the_way[below], first_s, turn):
+            below += 1
+        if not _sooner(on_the_way[below], last, first_s, turn):
+            break
+        on_the_way[place] = on_the_way[below]
+        place = below
+    on_the_way[place] = last
+    return count
+
+
+@compiled
+def _sooner(one: int, other: int, first_s: np.ndarray, turn: np.ndarray) -> bool:
+    return first_s[one] < first_s[other] or (first_s[one] == first_s[other] and turn[one] < turn[other])
+
+
+@compiled
 def serve_apart(
     before: Pool, after: Pool, moving: Moving, clients: int, requests: Requests, prefixes: Prefixes
 ) -> None:
@@ -107,12 +145,14 @@ def serve_apart(
     if clients > 0:
         arrival_s[:known] = moving.host_s
     taken = 0  # requests that a server of prompts has taken, or that are refused
+    ready = 0  # those that have arrived and fit, up to the first one that does not
     begun, ended = np.zeros(before.servers, np.int64), np.zeros(before.servers, np.int64)
     prompt_end_s = np.full(before.servers, np.inf)
-    on_the_way = np.empty(count, np.int64)
-    travelling = 0
-    home, waits = np.empty(count, np.int64), np.empty(count, np.int64)  # where each waits, in the order of arrival
-    waiting = 0
+    on_the_way, turn = np.empty(count, np.int64), np.empty(count, np.int64)
+    travelling = sent = 0
+    home = np.empty(count, np.int64)
+    following = np.empty(count, np.int64)  # who waits next at the same server, in the order of arrival; -1: nobody
+    next_there, last_there = np.full(after.servers, -1), np.full(after.servers, -1)
     members = np.empty((after.servers, after.slots), np.int64)
     running, bound = np.zeros(after.servers, np.int64), np.zeros(after.servers, np.int64)
     cached, held = np.zeros(after.servers), np.zeros(after.servers)
@@ -164,55 +204,62 @@ def serve_apart(
                     first_s[which] = max(sends_s[server], receives_s[there])
                     home[which] = there
                     bound[there] += 1
-                    on_the_way[travelling] = which
-                    travelling += 1
+                    turn[which] = sent
+                    sent += 1
+                    travelling = send(on_the_way, travelling, which, first_s, turn)
                 prompt_end_s[server] = np.inf
         # what arrives where tokens are generated
-        kept = 0
-        for place in range(travelling):
-            which = on_the_way[place]
-            if first_s[which] > now:
-                on_the_way[kept] = which
-                kept += 1
-            elif outputs[which] == 1:
-                bound[home[which]] -= 1
+        while travelling > 0 and first_s[on_the_way[0]] <= now:
+            which = on_the_way[0]
+            travelling = receive(on_the_way, travelling, first_s, turn)
+            server = home[which]
+            if outputs[which] == 1:
+                bound[server] -= 1
                 last_s[which] = first_s[which]
                 if clients > 0 and known < count:
                     arrival_s[known] = now + moving.host_s
                     known += 1
             else:
-                server = home[which]
-                waits[waiting] = which
-                waiting += 1
+                following[which] = -1
+                if next_there[server] < 0:
+                    next_there[server] = which
+                else:
+                    following[last_there[server]] = which
+                last_there[server] = which
                 if token_end_s[server] < np.inf:  # it joins after the pass that goes on
                     passes = until[server] - passed[server]
                     passes = passes_until(each_s[server], growth_s[server], now - since_s[server], passes)
                     until[server] = passed[server] + passes
                     took = passes * each_s[server] + growth_s[server] * 0.5 * passes * (passes - 1.0)
                     token_end_s[server] = max(since_s[server] + took, now)
-        travelling = kept
-        kept = 0
-        for place in range(waiting):
-            which, server = waits[place], home[waits[place]]
-            tokens = prompts[which] + outputs[which] + after.state
-            free = running[server] < after.slots and held[server] + tokens <= after.cache_tokens
-            if token_end_s[server] < np.inf or not free:
-                waits[kept] = which
-                kept += 1
+        for server in range(after.servers):
+            if token_end_s[server] < np.inf:
                 continue
-            members[server, running[server]] = which
-            if running[server] == 0:
-                least[server] = np.iinfo(np.int64).max
-            running[server] += 1
-            cached[server] += prompts[which] + 1
-            held[server] += tokens
-            following = outputs[which] - 1
-            alone = passes_of(after.drafts, which, following) if after.drafts.tokens > 0 else following
-            last_pass[which] = passed[server] + alone
-            pace[which] = following / alone
-            grows[server] += pace[which]
-            least[server] = min(least[server], last_pass[which])
-        waiting = kept
+            which, left = next_there[server], -1
+            while which >= 0 and running[server] < after.slots:
+                tokens = prompts[which] + outputs[which] + after.state
+                if held[server] + tokens > after.cache_tokens:
+                    left, which = which, following[which]
+                    continue
+                if left < 0:
+                    next_there[server] = following[which]
+                else:
+                    following[left] = following[which]
+                if last_there[server] == which:
+                    last_there[server] = left
+                members[server, running[server]] = which
+                if running[server] == 0:
+                    least[server] = np.iinfo(np.int64).max
+                running[server] += 1
+                cached[server] += prompts[which] + 1
+                held[server] += tokens
+                togo = outputs[which] - 1
+                alone = passes_of(after.drafts, which, togo) if after.drafts.tokens > 0 else togo
+                last_pass[which] = passed[server] + alone
+                pace[which] = togo / alone
+                grows[server] += pace[which]
+                least[server] = min(least[server], last_pass[which])
+                which = following[which]
         # what begins now
         while taken < known and arrival_s[taken] <= now:
             idle = 0
@@ -226,22 +273,18 @@ def serve_apart(
                     known += 1
                 taken += 1
                 continue
-            there, seen = taken, taken + before.slots * idle
-            while (
-                there < min(known, seen)
-                and arrival_s[there] <= now
-                and _fits(before, after, prompts[there], outputs[there])
-            ):
-                there += 1
-            most = min(-(-(there - taken) // idle), before.slots)
+            ready = max(ready, taken)
+            while ready < known and arrival_s[ready] <= now and _fits(before, after, prompts[ready], outputs[ready]):
+                ready += 1
+            most = min(-(-(ready - taken) // idle), before.slots)
             server = int(np.argmax(prompt_end_s))
             together, took_s = take_prompts(before, prompts, of_server(prefixes, server), taken, most)
             begun[server], ended[server] = taken, taken + together
             taken = ended[server]
             prompt_end_s[server] = now + took_s
         coming = np.min(prompt_end_s)
-        for place in range(travelling):
-            coming = min(coming, first_s[on_the_way[place]])
+        if travelling > 0:
+            coming = min(coming, first_s[on_the_way[0]])
         if taken < known and arrival_s[taken] > now:
             coming = min(coming, arrival_s[taken])
         for server in range(after.servers):

@@ -15,6 +15,8 @@ from sweeper.kernels.reduce import alike, mix_in, of_its_kind
 
 SMALL = 1 << 14
 """Numbers up to which a form is kept."""
+FEW = 128
+"""Rows up to which they are told apart without kernels."""
 KEPT = 256
 """Forms that are kept: of rows of axes, as tiles take them in turn."""
 
@@ -85,6 +87,8 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     if not count:
         return np.empty(0, np.int64), np.empty(0, np.uint32)
     words = [np.ascontiguousarray(key).view(np.uint64).reshape(count, -1) for key in keys]
+    if count <= FEW:
+        return _few(np.concatenate([np.zeros((count, 1), np.uint64), *words], axis=1))
     mix = np.zeros(count, np.uint64)
     for word in words:
         mix_in(mix, word)
@@ -93,6 +97,15 @@ def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray
     if all(of_its_kind(word, rows, number) for word in words):
         return rows, number
     return np.arange(count), np.arange(count, dtype=np.uint32)
+
+
+def _few(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same of few rows of words, without kernels: so none has to be loaded to plan a study."""
+    seen: dict[bytes, int] = {}
+    each_row = words.view(f"V{words.itemsize * words.shape[1]}").ravel().tolist()
+    like = [seen.setdefault(each, row) for row, each in enumerate(each_row)]
+    first = np.array(list(seen.values()), np.int64)
+    return first, np.searchsorted(first, like).astype(np.uint32)
 
 
 ONE_ROW = Form({}, 1, kept=True)

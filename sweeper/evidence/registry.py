@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import yaml
@@ -45,6 +45,7 @@ def whole(word: str) -> re.Pattern[str]:
     return re.compile(before + re.escape(word.lower()) + behind)
 
 
+@lru_cache(maxsize=1 << 16)
 def occurs(word: str, text: str) -> bool:
     """Whether a word stands in a text as a whole, whatever its case.
 

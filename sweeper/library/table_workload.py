@@ -7,6 +7,7 @@ model, in the definitions that stand before them, and in every number that the s
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -85,6 +86,11 @@ class OperatorLayout:
     words: Mapping[str, tuple[str, ...]]
     fields: Mapping[str, str]
     scalars: Mapping[str, tuple[str, str]]
+
+    @cached_property
+    def usual(self) -> dict[str, Expression]:
+        """The numbers of an operator that says none."""
+        return {name: Expression(default) for name, default in self.fields.items()}
 
 
 TRANSFORMER = OperatorLayout(WORDS, DEFAULTS, TABLE_SCALARS)
@@ -193,12 +199,13 @@ def _operators(
     written = checks.fields(node, "an operator", keys, ("name", "type"))
     repeats, _ = written.read("repeat", read_repeats, symbols, NO_PARAMETERS, default=({}, frozenset()))
     known, names = {**values, **index_values(repeats)}, {*symbols, *repeats}
-    inherited = {TRAINED: TRAINED} if TRAINED in symbols and TRAINED in layout.fields else {}
-    defaults = {**layout.fields, **inherited}
+    inherited = {TRAINED: Expression(TRAINED)} if TRAINED in symbols and TRAINED in layout.fields else {}
+    usual = layout.usual | inherited
     words = {key: written.read(key, checks.position, key, allowed, default=0) for key, allowed in layout.words.items()}
-    fields = {
-        key: written.read(key, checks.amount, key, names, known, default=Expression(default))
-        for key, default in defaults.items()
+    fields = usual | {
+        key: written.read(key, checks.amount, key, names, known, default=usual[key])
+        for key in written
+        if key in layout.fields
     }
     beside = written.read("beside", _beside, default=None)
     written.problems.raise_any()

@@ -243,7 +243,7 @@ def expression(node: Node, what: str, symbols: Iterable[str] | None = None) -> E
         parsed = Expression(node.text)
         if symbols is not None:
             check_symbols(parsed, symbols)
-            if isinstance(parsed.evaluate(dict.fromkeys(parsed.symbols, 1.0)), str):
+            if isinstance(parsed.of_ones, str):
                 raise ExpressionError("text is no number")
         return parsed
     except ExpressionError as fault:
@@ -254,7 +254,7 @@ def condition(node: Node, what: str) -> Expression:
     """An expression over numbers, of which none is compared with a text."""
     parsed = expression(node, what)
     try:
-        parsed.evaluate(dict.fromkeys(parsed.symbols, 1.0))
+        _ = parsed.of_ones
     except ExpressionError as fault:
         raise error(node, f"{what} compares numbers: {fault.message}", fault.offset) from None
     return parsed

@@ -80,6 +80,17 @@ class Parsed:
         steps = Steps()
         return steps, steps.added(self.part, {})
 
+    @cached_property
+    def of_ones(self) -> Any:
+        """Its value where all symbols are 1."""
+        return self.evaluate(dict.fromkeys(self.symbols, 1.0))
+
+    def evaluate(self, values: Mapping[str, Operand]) -> Any:
+        """Its value, as `Expression.evaluate` has it."""
+        steps, place = self.steps
+        result = np.asarray(steps.evaluate(values)[place])
+        return result if result.ndim else result.item()
+
 
 @dataclass(frozen=True)
 class Expression:
@@ -105,9 +116,13 @@ class Expression:
         bool. Division by zero gives inf or nan.
         Raises ExpressionError for a name that `values` lacks and for text where a number is needed.
         """
-        steps, place = _parse(self.text).steps
-        result = np.asarray(steps.evaluate(values)[place])
-        return result if result.ndim else result.item()
+        parsed = _parse(self.text)
+        return parsed.evaluate(values) if self.symbols else parsed.of_ones
+
+    @property
+    def of_ones(self) -> Any:
+        """Value where each symbol is 1: tells whether it is a number at all. Raises ExpressionError as `evaluate`."""
+        return _parse(self.text).of_ones
 
     def written(self, steps: Steps, defined: Mapping[str, int]) -> int:
         """Place of the value, as a number, among steps of others; names that are `defined` there are not looked up."""
@@ -168,7 +183,7 @@ def is_symbol(name: str) -> bool:
 
 def check_symbols(expression: Expression, allowed: Iterable[str]) -> None:
     """Raise ExpressionError, at its place, for the first symbol of an expression that is not allowed."""
-    strange = expression.symbols - set(allowed)
+    strange = expression.symbols.difference(allowed)
     if not strange:
         return
     nodes = [node for node in ast.walk(_parse(expression.text).tree) if _name(node) in strange]

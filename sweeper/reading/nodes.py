@@ -230,6 +230,9 @@ class _Open:
     skipping: bool = False
     """The next value belongs to a key that was refused."""
 
+    def __post_init__(self) -> None:
+        self.is_list = isinstance(self.event, yaml.SequenceStartEvent)
+
 
 class _Stop(Exception):
     """The rest of a document is not read."""
@@ -256,7 +259,10 @@ class _Composer:
             return
         elif isinstance(event, yaml.ScalarEvent):
             self._check(event)
-            self._anchor(event, self._place(event, self._scalar(event)))
+            if self._is_key() and not event.anchor:
+                self._begin_key(event, event.value)
+            else:
+                self._anchor(event, self._place(event, self._scalar(event)))
         elif isinstance(event, yaml.AliasEvent):
             self._place(event, self._alias(event))
         elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
@@ -280,7 +286,7 @@ class _Composer:
         if not self._stack:
             return ""
         top = self._stack[-1]
-        if isinstance(top.event, yaml.SequenceStartEvent):
+        if top.is_list:
             return f"{top.path}[{len(top.items) + 1}]"
         return top.path if top.key is None else child_path(top.path, top.key)
 
@@ -318,13 +324,12 @@ class _Composer:
         return node
 
     def _container(self, opened: _Open) -> Node:
-        mapping = isinstance(opened.event, yaml.MappingStartEvent)
-        children = list(opened.entries.values()) if mapping else opened.items
+        children = opened.items if opened.is_list else list(opened.entries.values())
         size = 1 + sum(child.size for child in children)
         if size > MAX_NODES:
             self._stop(opened.event, f"more than {MAX_NODES} values once aliases are expanded")
         return Node(
-            opened.entries if mapping else tuple(opened.items),
+            tuple(opened.items) if opened.is_list else opened.entries,
             self.file,
             *_place(opened.event),
             opened.path,
@@ -343,20 +348,26 @@ class _Composer:
             self.root = node
             return node
         top = self._stack[-1]
-        if isinstance(top.event, yaml.SequenceStartEvent):
+        if top.is_list:
             top.items.append(node)
         elif top.skipping:
             top.skipping = False
         elif top.key is None:
-            self._begin_key(event, node, top)
+            self._begin_key(event, None if isinstance(node.value, dict | tuple) else node.text)
         else:
             top.entries[top.key] = node
             top.key = None
         return node
 
-    def _begin_key(self, event: yaml.Event, node: Node, top: _Open) -> None:
-        key = node.text
-        if isinstance(node.value, dict | tuple):
+    def _is_key(self) -> bool:
+        """Whether what comes next is the key of a mapping."""
+        top = self._stack[-1] if self._stack else None
+        return top is not None and not top.is_list and top.key is None and not top.skipping
+
+    def _begin_key(self, event: yaml.Event, key: str | None) -> None:
+        """Take a key of the innermost mapping, None for one that is no scalar."""
+        top = self._stack[-1]
+        if key is None:
             self._refuse(event, "a key must be a name, not a list or a mapping; quote text that holds { or [")
             top.skipping = True
         elif key == "<<":

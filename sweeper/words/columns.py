@@ -7,6 +7,7 @@ A study writes `memory.bandwidth` for a number of the selected entry, `tensor_pa
 import math
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
@@ -103,6 +104,7 @@ def number_default(attribute: Attribute) -> float:
     return math.nan if attribute.default is None else attribute.default
 
 
+@lru_cache(maxsize=1 << 12)
 def default(name: str) -> float | str:
     """Value of a column that a study does not mention: NaN for a number, "" for a name that nothing stands in for."""
     attribute = numeric(name)

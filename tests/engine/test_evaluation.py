@@ -33,9 +33,11 @@ from tests.places import ROOT
 from tests.support.examples import compared, examples
 
 
+@pytest.mark.parametrize("few", [0, 1000], ids=["by kernels", "without"])
 @pytest.mark.parametrize("seed", range(6))
-def test_rows_are_alike_if_all_keys_are(seed: int) -> None:
+def test_rows_are_alike_if_all_keys_are(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys of few values; both zeros, which are equal and differ in bits, are told apart."""
+    monkeypatch.setattr("sweeper.engine.forms.FEW", few)
     random = np.random.default_rng(seed)
     count = int(random.integers(1, 200))
     keys = [random.choice([0.0, -0.0, 1.0, np.nan][: 2 + seed % 3], count) for _ in range(1 + seed % 3)]
@@ -56,6 +58,7 @@ def test_one_key_that_agrees_does_not_make_rows_alike(monkeypatch: pytest.Monkey
         rows[0] = number[:] = 0
         return 1
 
+    monkeypatch.setattr("sweeper.engine.forms.FEW", 0)
     monkeypatch.setattr("sweeper.engine.forms.alike", careless)
     for other in (np.array([1.0, 2.0, 1.0]), np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 1.0]])):
         rows, number = fold(3, [np.array([1.0, 1.0, 1.0]), other])

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -195,20 +196,30 @@ def test_rows_are_chosen_by_stack_group_and_condition(calibration: Calibration) 
         named("a100_megatron_2023")
 
 
+@cache
+def bundled_points() -> list[tuple[str, str, dict[str, str], MeasuredPoint]]:
+    """The rows of the bundled tables that the models can answer: file, layout, cells, and what is asked."""
+    known = registry()
+    return [
+        (table["file"], table["layout"], row, point)
+        for table in known["tables"]
+        for row in read_rows(builtin_specs() / "measurements" / table["file"])
+        if isinstance(point := measured_point(row, table["layout"], known), MeasuredPoint)
+    ]
+
+
 @pytest.mark.parametrize(
     "name", [NAME, "h100_dgxc", "h100_nanotron_checked", "h200_board_power", "h100_nemo_inference"]
 )
 def test_rows_are_marked_as_fitted_to_that_the_fit_has_and_those_that_repeat_them(name: str) -> None:
     found = calibrations()[name]
     own, repeated = 0, dict.fromkeys(found.repeated, 0)
-    for table in registry()["tables"]:
-        for row in read_rows(builtin_specs() / "measurements" / table["file"]):
-            point = measured_point(row, table["layout"], registry())
-            if isinstance(point, MeasuredPoint) and found.has_seen(table["file"], table["layout"], row, point):
-                if point.group in repeated:
-                    repeated[point.group] += 1
-                else:
-                    own += 1
+    for file, layout, row, point in bundled_points():
+        if found.has_seen(file, layout, row, point):
+            if point.group in repeated:
+                repeated[point.group] += 1
+            else:
+                own += 1
     assert own == len(sample_of(found).points)
     if name == NAME:  # eight rows of table 1 of Optimus are Korthikanti's table 5, the other three Narayanan's largest
         assert repeated == {"korthikanti2022-table5": 8, "megatron-sc21-table1": 3}

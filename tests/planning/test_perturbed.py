@@ -63,7 +63,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, pl.DataFrame]
     ("name", "unit", "off"),
     [
         pytest.param("template.power", "W", 0.02, marks=pytest.mark.nightly),
-        ("link.bandwidth", "B/s", 0.002),
+        pytest.param("link.bandwidth", "B/s", 0.002, marks=pytest.mark.nightly),
         ("memory.bandwidth", "B/s", 0.002),
     ],
 )

@@ -10,7 +10,7 @@ from sweeper.errors import Problem, SpecError
 from tests.support import mutants
 from tests.support.mutants import Mutant, lived, mutant
 
-COUNT, BATCH = 200, 20
+COUNT, BATCH = 120, 20
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, BATCH))

@@ -16,7 +16,7 @@ FEW, USUAL, MANY = 30, 100, 1000
 """Examples of a test that does not say how many: where somebody waits for all tests, where a fault is looked for, and
 at night. A test that says how many has as many of USUAL, and in the same proportion fewer or more."""
 
-COMPARED = 500
+COMPARED = 300
 """Examples of a comparison of a kernel with its twin, of USUAL."""
 
 

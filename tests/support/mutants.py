@@ -31,7 +31,7 @@ MOST_POINTS = 2000
 """Points of a chunk that is evaluated whole."""
 BOXES, SAMPLE = 3, 100
 """Boxes of a larger study, and points of each, that are evaluated."""
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 """Processor time of a mutant, with the kernels that it may have to compile."""
 
 STUDIES = (*OURS, *sorted((ROOT / "examples").glob("*.yaml")))
