@@ -67,7 +67,7 @@ test: $(STAMP)  ## run the tests in two processes (ARGS="-k name" selects)
 test-quick: $(STAMP)  ## the same without benchmarks and what takes ten seconds and more
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
-test-nightly: $(STAMP)  ## the same with 25 times as many examples, and what takes long
+test-nightly: $(STAMP)  ## the same with 50 times as many examples, and what takes long
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile=nightly -o timeout=3000 $(ARGS)
 
 browser-test: $(STAMP)  ## open reports in a real browser (needs chromium, chromedriver and node)

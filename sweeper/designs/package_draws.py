@@ -104,7 +104,8 @@ def numbers_of(
         return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
 
     fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
-    return Numbers(fixed, places, np.ascontiguousarray(built(tables["package_values"])))
+    # A copy: what is spread over the draws can only be read, and kernels would be compiled for that once more.
+    return Numbers(fixed, places, np.array(built(tables["package_values"]), order="C"))
 
 
 def evaluate_design(

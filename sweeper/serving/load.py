@@ -143,7 +143,7 @@ def server_of(replica: Replica, admission: Admission) -> Server:
     slots, budget, reserved, first = astuple(admission)
     assert_budget(replica, admission)
     cache = replica.cache_tokens(budget)
-    return Server(slots, budget, cache, reserved, replica.host_s, first, replica.state_tokens, replica.drafts)
+    return Server(slots, budget, cache, float(reserved), replica.host_s, first, replica.state_tokens, replica.drafts)
 
 
 def assert_budget(replica: Replica, admission: Admission) -> None:

@@ -1,8 +1,8 @@
 """How many examples Hypothesis draws: one place for all tests.
 
 pytest                                  the same examples in every run, so that a fault once found is found again
-pytest --hypothesis-profile=nightly     25 times as many
---hypothesis-profile=faults             2.5 times as many; the first failure is enough (`python -m tests.mutate`)
+pytest --hypothesis-profile=nightly     50 times as many
+--hypothesis-profile=faults             5 times as many; the first failure is enough (`python -m tests.mutate`)
 --hypothesis-profile=faults_seeded      the same, with other examples for every `--hypothesis-seed`
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-FEW, USUAL, MANY = 30, 100, 1000
+FEW, USUAL, MANY = 20, 100, 1000
 """Examples of a test that does not say how many: where somebody waits for all tests, where a fault is looked for, and
 at night. A test that says how many has as many of USUAL, and in the same proportion fewer or more."""
 
-COMPARED = 300
+COMPARED = 500
 """Examples of a comparison of a kernel with its twin, of USUAL."""
 
 
