@@ -82,7 +82,8 @@ def _kept(size: int, content: tuple[tuple[str, bytes], ...]) -> Form:
 def fold(count: int, keys: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """First rows that are distinct in all keys, bit by bit, and for every row the (unsigned) number of its like.
 
-    Rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail, nothing is folded.
+    More than `FEW` rows are told apart by a 64-bit mix of their keys, which is then verified; should it ever fail,
+    nothing is folded.
     """
     if not count:
         return np.empty(0, np.int64), np.empty(0, np.uint32)
