@@ -75,7 +75,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "all_to_all_model": ("published", "busiest_link"),
     "latency": ("ignored", "included"),
     "process_grid_network": ("topology_free", "topology_aware"),
-    "outer_links": ("per_chip", "shared"),
+    "outer_links": ("per_chip", "shared", "per_chip_priced"),
     "contention": ("none", "max_min"),
     "placement": ("tensor_pipeline_data", "tensor_data_pipeline"),
     "weight_tiling": ("free", "repeats_traffic", "least_traffic"),
@@ -90,6 +90,8 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "device_mapping": ("dimensions", "routed"),
 }
 """Assumption switches and their choices; meaning and source of each stand in docs/assumptions.md."""
+SHARED = float(SWITCHES["outer_links"].index("shared"))
+"""The choice with which chips of a group share their outer links."""
 
 MAPPED = ("tensor", "context", "pipeline", "data")
 """The parallelisms that give every chip its rank: one digit each."""

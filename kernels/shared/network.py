@@ -88,7 +88,7 @@ RATES = (
 )
 
 
-@equation(*RATES, source="DFModel D.2", when=("outer_links", ("per_chip",)))
+@equation(*RATES, source="DFModel D.2", when=("outer_links", ("per_chip", "per_chip_priced")))
 def links_per_chip(
     link_bandwidth_Bps: float, outer_link_bandwidth_Bps: float, link_share: float, outer_link_share: float
 ) -> tuple[float, float, float]:

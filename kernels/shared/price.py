@@ -61,25 +61,42 @@ def ports(kind: float, extent: float, beyond: float, chips: float, first: bool) 
     return extent * extent * beyond if kind == FULLY_CONNECTED and not first else 0.0
 
 
-@equation(
+@compiled
+def count_parts(kind: Extents, dim: Extents, beyond_y: float, beyond_z: float) -> tuple[float, float, float, float]:
+    """Links and ports of a network whose second and third dimension are there so many times. Links are free for one
+    chip, switches up to four chips."""
+    chips = dim.x * dim.y * dim.z
+    links_x = links(kind.x, dim.x, dim.y * dim.z, chips)
+    links_outer = links(kind.y, dim.y, beyond_y, chips) + links(kind.z, dim.z, beyond_z, chips)
+    ports_x = ports(kind.x, dim.x, dim.y * dim.z, chips, True)
+    ports_outer = ports(kind.y, dim.y, beyond_y, chips, kind.x == ABSENT) + ports(kind.z, dim.z, beyond_z, chips, False)
+    linked = 1.0 if chips > 1.0 else 0.0
+    switched = 1.0 if chips > 4.0 else 0.0
+    return linked * links_x, linked * links_outer, switched * ports_x, switched * ports_outer
+
+
+PARTS = (
     Output("links_x", "", "links of the first dimension"),
     Output("links_outer", "", "links of the other dimensions"),
     Output("ports_x", "", "switch ports of the first dimension"),
     Output("ports_outer", "", "switch ports of the other dimensions"),
-    source=TABLE,
 )
+
+
+@equation(*PARTS, source=TABLE, when=("outer_links", ("per_chip", "shared")))
 def network_parts(
     kind: Annotated[Extents, "topology_kind_{}"], dim: Annotated[Extents, "dim_{}"]
 ) -> tuple[float, float, float, float]:
-    """Links are free for one chip, switches up to four chips."""
-    chips = dim.x * dim.y * dim.z
-    links_x = links(kind.x, dim.x, dim.y * dim.z, chips)
-    links_outer = links(kind.y, dim.y, dim.z, chips) + links(kind.z, dim.z, 1.0, chips)
-    ports_x = ports(kind.x, dim.x, dim.y * dim.z, chips, True)
-    ports_outer = ports(kind.y, dim.y, dim.z, chips, kind.x == ABSENT) + ports(kind.z, dim.z, 1.0, chips, False)
-    linked = 1.0 if chips > 1.0 else 0.0
-    switched = 1.0 if chips > 4.0 else 0.0
-    return linked * links_x, linked * links_outer, switched * ports_x, switched * ports_outer
+    """Switched and fully connected outer dimensions are there once for each group of chips."""
+    return count_parts(kind, dim, dim.z, 1.0)
+
+
+@equation(*PARTS, source=f"{TABLE}, of a network for every chip of a group", when=("outer_links", ("per_chip_priced",)))
+def network_parts_of_chips(
+    kind: Annotated[Extents, "topology_kind_{}"], dim: Annotated[Extents, "dim_{}"]
+) -> tuple[float, float, float, float]:
+    """Switched and fully connected outer dimensions are there once for each chip of a group, as chips send."""
+    return count_parts(kind, dim, dim.z * dim.x, dim.x * dim.y)
 
 
 @compiled

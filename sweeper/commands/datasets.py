@@ -145,8 +145,8 @@ def export_command(
     .jsonl, .xlsx, .duckdb, .arrow or .parquet.
 
     Excel and DuckDB files have a second table, `columns`, with unit, meaning, grade and sources of each column, which
-    Parquet files have in their schema; the two need an extra library (pip install 'sweeper[export]'). Columns are those
-    of the dataset, in SI units; what a query computes has no unit, and neither have folders of runs.
+    Parquet and Arrow files have in their schema; the first two need an extra library (pip install 'sweeper[export]').
+    Columns are those of the dataset, in SI units; what a query computes has no unit, and neither have folders of runs.
 
     \b
     Example: sweeper export dse80 dse80.xlsx

@@ -270,7 +270,7 @@ def tell_remarks(plan: Any) -> None:
     """Warn, on standard error, of what a study of systems leaves open and may not mean."""
     from sweeper.planning.plan import Plan
 
-    for remark in plan.study.remarks if isinstance(plan, Plan) else ():
+    for remark in plan.remarks if isinstance(plan, Plan) else ():
         click.echo(f"warning: {remark}", err=True)
 
 

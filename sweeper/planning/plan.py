@@ -19,10 +19,11 @@ from sweeper.engine.evaluation import Evaluation, evaluate
 from sweeper.engine.fuse import WORTH
 from sweeper.engine.program import Program, UnknownColumn
 from sweeper.engine.space import Domain, Grid, Points, grids
-from sweeper.errors import NoSuchPoint, SpecError
+from sweeper.errors import NoSuchPoint, Problem, SpecError
 from sweeper.kernels.models import HOPED
 from sweeper.planning.checks.absent import absent_column
 from sweeper.planning.checks.unknown import unknown_goals
+from sweeper.planning.checks.unpriced import unpriced
 from sweeper.planning.checks.unread import unread
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
@@ -238,6 +239,11 @@ class Plan(Shown):
         )
         problems.extend(unknown_goals(self.columns, self.grids))
         problems.raise_any()
+
+    @cached_property
+    def remarks(self) -> tuple[Problem, ...]:
+        """What the study leaves open and may not mean."""
+        return (*self.study.remarks, *unpriced(self.columns, self.grids, self.contents.all_columns))
 
     def warm_up(self) -> None:
         """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""

@@ -103,14 +103,22 @@ def _lines(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
     rows.sink_ndjson(file)
 
 
-def _parquet(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
-    schema = rows.head(0).collect().to_arrow().schema
+def _schema(rows: pl.LazyFrame, columns: pl.DataFrame) -> pa.Schema:
+    """Fields of rows that say what they mean."""
     about = {row["column"]: {text: row[text] for text in TEXTS if row.get(text)} for row in columns.to_dicts()}
-    rows.sink_parquet(file, arrow_schema=pa.schema([field.with_metadata(about.get(field.name)) for field in schema]))
+    plain = rows.head(0).collect().to_arrow().schema
+    return pa.schema([field.with_metadata(about.get(field.name)) for field in plain])
+
+
+def _parquet(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
+    rows.sink_parquet(file, arrow_schema=_schema(rows, columns))
 
 
 def _arrow(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
-    rows.sink_ipc(file)
+    schema = _schema(rows, columns)
+    with pa.ipc.new_file(file, schema) as opened:
+        for batch in rows.collect_batches():
+            opened.write_table(batch.to_arrow().cast(schema))
 
 
 def _excel(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:

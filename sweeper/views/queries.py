@@ -18,6 +18,10 @@ MAX_LENGTH = 10_000
 _BEGINS = re.compile(r"(?:--[^\n]*\n|/\*.*?\*/|[\s(])*(?:select|with|from)\b", re.IGNORECASE | re.DOTALL)
 """How a statement begins that asks."""
 _WORD = re.compile(r"\w+")
+_EQUALS = re.compile(r"""(\w+)["`]?\s*(?:=|<>|!=)\s*('(?:[^']|'')*')""")
+_IS_IN = re.compile(r"""(\w+)["`]?\s+(?:not\s+)?in\s*\(((?:\s*'(?:[^']|'')*'\s*,?)+)\)""", re.IGNORECASE)
+_LITERAL = re.compile("'((?:[^']|'')*)'")
+"""Columns that a statement compares with words of its own, and these."""
 _ABSENT = re.compile(r'unable to find column "(\w+)"')
 
 
@@ -37,7 +41,7 @@ def ask(run: str | Path, sql: str, partial: bool = False, verify: bool = False) 
 
 def remarks(run: str | Path, sql: str, partial: bool = False) -> list[str]:
     """What an answer to a query may not mean: rows that cannot run, of which a query without `feasible` takes the
-    numbers, too, and runs that are left out of a folder."""
+    numbers, too; names that it compares with and no row has; and runs that are left out of a folder."""
     out = [] if is_run(run) else left_out(run)
     told = [f"left out, as their numbers were varied: {listed(out)}; ask each by its name"] if out else []
     data = (scan if is_run(run) else scan_all)(run, partial)
@@ -46,7 +50,29 @@ def remarks(run: str | Path, sql: str, partial: bool = False) -> list[str]:
             unable = data.select((~pl.col("feasible")).sum()).collect().item()
         if unable:
             told.append(f"{unable:,} rows cannot run, and the query does not tell them apart: say WHERE feasible")
-    return told
+    with reading(run):
+        return [*told, *strangers(data, sql)]
+
+
+def strangers(data: pl.LazyFrame, sql: str) -> list[str]:
+    """Names that a query compares a column of names with, and that no row has: they choose nothing, or all.
+
+    >>> data = pl.LazyFrame({"chip": ["a100_80g", "h100_sxm"]})
+    >>> strangers(data, "SELECT * FROM data WHERE chip = 'h100_smx'")
+    ["no row has this chip: unknown chip 'h100_smx', did you mean 'h100_sxm'? (allowed: a100_80g, h100_sxm)"]
+    """
+    asked = dict[str, list[str]]()
+    for column, words in [*_EQUALS.findall(sql), *_IS_IN.findall(sql)]:
+        asked.setdefault(column, []).extend(word.replace("''", "'") for word in _LITERAL.findall(words))
+    types = data.collect_schema()
+    texts = [name for name in asked if isinstance(types.get(name), pl.String | pl.Categorical)]
+    found = pl.collect_all([data.select(pl.col(name).cast(pl.String).unique().drop_nulls()) for name in texts])
+    return [
+        f"no row has this {name}: {unknown(name, word, there[name])}"
+        for name, there in zip(texts, found, strict=True)
+        for word in dict.fromkeys(asked[name])
+        if word not in set(there[name])
+    ]
 
 
 def check_answer(plan: Plan) -> None:

@@ -11,7 +11,7 @@ from sweeper.views.analysis import OBJECTIVES, best, feasible, infeasible_lines
 from sweeper.views.datasets import axes_of, reading, scan
 from sweeper.views.marks import grades, standing_lines
 from sweeper.views.pictures.labels import SYSTEM_COLUMNS, SYSTEM_ROWS
-from sweeper.views.queries import ask
+from sweeper.views.queries import ask, strangers
 from sweeper.views.text import shown_table
 
 SYSTEM = SYSTEM_ROWS + SYSTEM_COLUMNS
@@ -113,9 +113,14 @@ def _first_rows(frame: pl.LazyFrame, names: list[str], varying: list[str]) -> li
 
 def answered(directory: str, question: str) -> str:
     """What a dataset answers to a question in SQL, as a table; then what it rests on, how many rows are infeasible, and
-    why."""
+    why. Names that it asks for and no row has stand before these."""
     found = ask(directory, question)
     with reading(directory):
         everything = scan(directory)
         table = shown_table(found.columns, found.iter_rows())
-        return "\n".join([table, *standing_lines(everything, directory), *infeasible_lines(everything)])
+        lines = [
+            *strangers(everything, question),
+            *standing_lines(everything, directory),
+            *infeasible_lines(everything),
+        ]
+        return "\n".join([table, *lines])

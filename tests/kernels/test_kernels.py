@@ -633,6 +633,15 @@ def test_small_systems_need_no_links_or_switches(chips: int, links: int, ports: 
     assert (found["links_x"], found["ports_x"]) == (links, ports)
 
 
+def test_chips_with_a_port_of_their_own_pay_for_it() -> None:
+    """128 servers of eight chips: 128 ports where each server has one, 1,024 where each chip has."""
+    servers = network(("switch", "switch"), (8, 128), "dim", 1.0, 1.0)
+    for equation, ports in (("network_parts", 128), ("network_parts_of_chips", 1024)):
+        found = evaluate(equation, servers)
+        assert (found["links_x"], found["ports_x"]) == (1024, 1024)
+        assert found["links_outer"] == found["ports_outer"] == ports
+
+
 # zero work
 
 

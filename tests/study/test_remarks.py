@@ -91,6 +91,20 @@ def test_of_requests_it_is_a_mistake(tmp_path: Path) -> None:
         load_study(tmp_path / "served.yaml")
 
 
+def test_ports_that_the_price_leaves_out_are_told(tmp_path: Path) -> None:
+    network = "topology: dgx_2\n  outer_link: infiniband_ndr\n  chips: 16\n  dim_x: 8\n  dim_y: 2\n  microbatch: 1"
+    servers = TRAINING.replace("topology: switch\n  chips: 2\n  dim_x: 2", network).replace("[2, 16]", "16")
+    servers = servers.replace("data_parallel: 2", "data_parallel: 16")
+    said = servers.replace("axes:\n", "assumptions: {outer_links: per_chip}\naxes:\n")
+    priced = said.replace("[iteration_time_s]", "[iteration_time_s, system_price_usd]")
+    (line,) = call(tmp_path, priced, "plan").stderr.splitlines()
+    assert f"{tmp_path / 'trained.yaml'}:3:15: assumptions.outer_links: " in line
+    assert "say outer_links: per_chip_priced to count them all" in line
+    one_each = priced.replace("dim_x: 8\n  dim_y: 2", "dim_x: 1\n  dim_y: 16")
+    for meant in (said, one_each, priced.replace("per_chip", "per_chip_priced"), priced.replace("per_chip", "shared")):
+        assert call(tmp_path, meant, "plan").stderr == ""
+
+
 def test_our_studies_say_what_they_mean() -> None:
     starts = (ROOT / "specs" / "starts").glob("*.yaml")
     examples = (ROOT / "examples").glob("*_study.yaml")

@@ -1506,6 +1506,17 @@ def network_parts(**given: float) -> Outputs:
 
 
 @twin
+def network_parts_of_chips(**given: float) -> Outputs:
+    kinds = [DIMENSION_KINDS[int(given[f"topology_kind_{axis}"])] for axis in "xyz"]
+    extents = [int(given[f"dim_{axis}"]) for axis in "xyz"]
+    links, ports = (list(each) for each in links_and_ports(kinds, extents))
+    for j, kind in enumerate(kinds):
+        if kind in ("switch", "fully_connected"):  # one for each chip of the groups before, as the rails of a cluster
+            links[j], ports[j] = (each[j] * math.prod(extents[:j]) for each in (links, ports))
+    return {"links_x": links[0], "links_outer": sum(links[1:]), "ports_x": ports[0], "ports_outer": sum(ports[1:])}
+
+
+@twin
 def network_price(**given: float) -> Outputs:
     network = 0.0
     for parts, link in (("x", "link"), ("outer", "outer_link")):

@@ -348,7 +348,7 @@ def networks(draw: st.DrawFn, most: int = 48) -> dict[str, float]:
     while math.prod(dims) > most:
         dims[dims.index(max(dims))] //= 2
     left: Any = tuple(dims)
-    found: dict[str, float] = {"placement": draw(st.integers(0, 1)), "outer_links": draw(st.integers(0, 1))}
+    found: dict[str, float] = {"placement": draw(st.integers(0, 1)), "outer_links": draw(st.integers(0, 2))}
     order = ["tensor", "data", "pipeline"] if found["placement"] else ["tensor", "pipeline", "data"]
     for name in order:
         room = math.prod(left)

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
@@ -85,10 +87,15 @@ def test_what_a_query_computed_has_no_unit_whatever_its_name(directory: str, tmp
     assert meaning["utilisation"]["grade"] and meaning["chip"]["role"] == "parameter"
 
 
-def test_a_parquet_file_keeps_what_the_columns_mean(directory: str, tmp_path: Path) -> None:
-    assert call("export", directory, tmp_path / "all.parquet")[0] == 0
+@pytest.mark.parametrize(
+    ("ending", "schema"),
+    [(".parquet", pyarrow.parquet.read_schema), (".arrow", lambda file: pa.ipc.open_file(file).schema)],
+)
+def test_a_file_keeps_what_the_columns_mean(ending: str, schema: Any, directory: str, tmp_path: Path) -> None:
+    file = tmp_path / f"all{ending}"
+    assert call("export", directory, file)[0] == 0
     (part,) = Path(directory).glob("data/*.parquet")
-    there, here = (pyarrow.parquet.read_schema(file) for file in (part, tmp_path / "all.parquet"))
+    there, here = pyarrow.parquet.read_schema(part), schema(file)
     said = {field.name: {text: about for text, about in field.metadata.items() if about} for field in there}
     assert {field.name: field.metadata for field in here} == said and said["utilisation"][b"grade"]
 

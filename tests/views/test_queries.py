@@ -143,3 +143,18 @@ def test_a_query_that_takes_what_cannot_run_is_told(tmp_path: Path) -> None:
     told = "2 rows cannot run, and the query does not tell them apart: say WHERE feasible"
     assert remarks(run, "SELECT MIN(point_id) FROM data") == [told]
     assert remarks(run, "SELECT MIN(point_id) FROM data WHERE feasible") == []
+
+
+def test_names_that_no_row_has_are_told(run: Path) -> None:
+    study = sweeper.run(sweeper.plan("table6_sn10"), out=run, quiet=True).directory
+
+    def told(sql: str) -> str:
+        return CliRunner().invoke(main, ["query", study, sql]).stderr
+
+    (name,) = sweeper.scan(study).select(pl.col("chip").cast(pl.String).unique()).collect()["chip"]
+    for wrong in (f"chip = '{name}x'", f"\"chip\" <> '{name}x'", f"chip NOT IN ('{name}', '{name}x')"):
+        assert told(f"SELECT * FROM data WHERE feasible AND {wrong}").startswith(
+            f"note: no row has this chip: unknown chip '{name}x', did you mean '{name}'?"
+        )
+    for right in (f"chip = '{name}'", f"chip IN ('{name}')", "infeasible_reason = ''", "chips = '8'"):
+        assert told(f"SELECT * FROM data WHERE feasible AND {right}").count("no row has") == 0

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from sweeper.kernels.codes import MESH, RING
+from sweeper.kernels.codes import MESH, RING, SHARED
 from sweeper.kernels.equation import Output, allocating, compiled, equation
 from sweeper.kernels.shared.contention.groups import MOST_CHIPS, Digits, Span, beside, fair_share
 from sweeper.kernels.shared.contention.routes import AXES, Wires
@@ -67,7 +67,7 @@ def wires_of(
     kinds = (unfolded(kind.x, dim.x), unfolded(kind.y, dim.y), unfolded(kind.z, dim.z))
     extents = (int(dim.x), int(dim.y), int(dim.z))
     over = (1.0, oversubscription.y, oversubscription.z)
-    return Wires(kinds, extents, (rate_Bps.x, rate_Bps.y, rate_Bps.z), over, outer_links > 0.0, False)
+    return Wires(kinds, extents, (rate_Bps.x, rate_Bps.y, rate_Bps.z), over, outer_links == SHARED, False)
 
 
 @compiled

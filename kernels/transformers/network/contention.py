@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from sweeper.kernels.codes import MAPPED
+from sweeper.kernels.codes import MAPPED, SHARED
 from sweeper.kernels.equation import Output, allocating, compiled, equation
 from sweeper.kernels.shared.contention.fair_shares import BESIDE, SOURCE, Oversubscription, unfolded
 from sweeper.kernels.shared.contention.groups import (
@@ -89,7 +89,7 @@ def sending_wires(
         rates.rates_Bps[2] / max(links_of(kinds[2], dim.z), 1.0),
     )
     over = (1.0, oversubscription.y, oversubscription.z)
-    return Wires(kinds, rates.extents, each, over, outer_links > 0.0, True)
+    return Wires(kinds, rates.extents, each, over, outer_links == SHARED, True)
 
 
 @compiled
