@@ -80,19 +80,24 @@ def covered_area(die: Record, parts: Record, all_parts: Record, stacked: float) 
 
 
 @compiled
-def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: float, vias: float, tested: bool) -> None:
+def take_step(
+    unit: Unit, step: Record, parts: Record, load: Record, bonds: float, vias: float, places: bool, tested: bool
+) -> None:
     """One step: mount what `load` is the sum of, and test the whole. `step` has its numbers, `parts` what a unit must
     know of what is mounted: in this step, but for cores and gates, which tests find in the whole.
 
     `bonds` and `vias` are those that this step makes. What fails is paid for by the units that pass. A die that carries
-    nothing is finished without a step; as part of a whole wafer it is not `tested` by itself.
+    nothing is finished without a step, and a step that `places` nothing only tests; as part of a whole wafer a die is
+    not `tested` by itself.
     """
     _, die, _, conventions, all_parts, result = unit
     bare = all_parts.dies == 0.0
     idle = bare and conventions.bare_dies_tested_twice == 0.0
+    still = bare or not places
     covered = covered_area(die, parts, all_parts, result.stacked_area_mm2)
-    well = 1.0 if idle else step_yield(step, parts, bonds, compounded(die.assembly_tsv_yield, vias), covered)
-    well *= 1.0 if bare else step.assembly_step_yield
+    vain = idle or not places
+    well = 1.0 if vain else step_yield(step, parts, bonds, compounded(die.assembly_tsv_yield, vias), covered)
+    well *= 1.0 if still else step.assembly_step_yield
     result.assembly_yield *= well
     good = result.quality * parts.quality * well
     if conventions.late_process_yield == 1.0:
@@ -101,7 +106,7 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     testing = unit_test_price(step, die, result, parts) if seen else 0.0
     coverage = step.test_assembly_tested * step.test_assembly_coverage if seen else 0.0
     # A step that mounts no die places one thing: a lid.
-    mounting = 0.0 if bare else step_price(step, conventions, max(parts.dies, 1.0), covered)
+    mounting = 0.0 if still else step_price(step, conventions, max(parts.dies, 1.0), covered)
     onto_dies = step.assembly_bump_price_usd_per_mm2 * parts.bumped_area
     onto_carriers = step.assembly_bump_price_usd_per_mm2 * parts.bumped_carriers
     bumps = onto_dies + onto_carriers
@@ -128,10 +133,10 @@ def take_step(unit: Unit, step: Record, parts: Record, load: Record, bonds: floa
     spent = mounting + testing + bumps
     result.price_usd = (result.price_usd + load.price_usd + spent) / passing
     result.perfect_price_usd += load.perfect_price_usd + spent
-    carbon = 0.0 if bare else step.assembly_carbon_kg_per_mm2 * result.area_mm2
+    carbon = 0.0 if still else step.assembly_carbon_kg_per_mm2 * result.area_mm2
     result.carbon_kg = (result.carbon_kg + carbon + load.carbon_kg) / passing
     result.energy_J = (result.energy_J + load.energy_J) / passing
-    result.lead_time_s = np.maximum(result.lead_time_s, parts.latest_s) + (0.0 if bare else step.assembly_cycle_time_s)
+    result.lead_time_s = np.maximum(result.lead_time_s, parts.latest_s) + (0.0 if still else step.assembly_cycle_time_s)
 
 
 @compiled
@@ -158,22 +163,29 @@ def starts_blind(unit: Unit, steps: np.ndarray) -> bool:
 
 
 @compiled
-def gather(tree: Tree, row: int, step: int, load: np.ndarray) -> None:
+def gather(tree: Tree, row: int, step: int, load: np.ndarray) -> bool:
     """What is mounted on a die in one of its steps: into the last row of parts, and the sum of its results into `load`
-    [RESULTS]. Cores and gates are added to those of the steps before."""
+    [RESULTS]. Cores and gates are added to those of the steps before.
+
+    Whether the step places anything: a die, or, where it names none, a lid.
+    """
     codes, dies, _, _, conventions, results, found, of_all = tree
     parts = of_all[len(codes)]
     parts.dies, parts.placed, parts.placement_yield, parts.quality, parts.latest_s = 0.0, 0.0, 1.0, 1.0, 0.0
     parts.plain_area, parts.face_area, parts.back_area = 0.0, 0.0, 0.0
     parts.bumped_area, parts.bumped_carriers = 0.0, 0.0
     load[:] = 0.0
+    names = False
     for child in range(row + 1, len(codes)):
-        if codes[child].parent == row and codes[child].step == step and dies[child].count > 0.0:
+        named = codes[child].parent == row and codes[child].step == step
+        names = names or named
+        if named and dies[child].count > 0.0:
             results[child].join_share = results[row].assembled_test_yield
             mount(codes[child], dies[child], conventions, results[child], of_all[child], parts)
             cover(codes[child], dies[child], dies[row], results[child].area_mm2, parts)
             for column in range(len(load)):
                 load[column] += dies[child].count * found[child, column]
+    return parts.dies > 0.0 or not names
 
 
 @compiled
@@ -183,14 +195,15 @@ def assemble(tree: Tree, unit: Unit, row: int, load: Record, loads: np.ndarray) 
     code, die, _, _, all_parts, result = unit
     tested = not joins_whole_wafer(tree, row)
     if code.steps == 0:
-        take_step(unit, die, all_parts, load, result.bonds, result.vias, tested)
+        take_step(unit, die, all_parts, load, result.bonds, result.vias, True, tested)
         return
     parts = tree.parts[len(tree.codes)]
     parts.core, parts.ratio, parts.core_below, parts.gates_below = 0.0, 0.0, 0.0, 0.0
     parts.gates_per_mm2 = all_parts.gates_per_mm2
+    vias = result.vias
     for number in range(code.steps):
-        gather(tree, row, number, loads)
-        vias = result.vias if number == 0 else 0.0
-        take_step(unit, tree.steps[code.first_step + number], parts, load, load.pads_to_parent, vias, tested)
-    gather(tree, row, code.steps, loads)
-    take_step(unit, die, parts, load, load.pads_to_parent, 0.0, tested)
+        places = gather(tree, row, number, loads)
+        take_step(unit, tree.steps[code.first_step + number], parts, load, load.pads_to_parent, vias, places, tested)
+        vias = 0.0 if places else vias
+    places = gather(tree, row, code.steps, loads)
+    take_step(unit, die, parts, load, load.pads_to_parent, vias, places, tested)

@@ -18,10 +18,15 @@ def over(a: float, b: float) -> float:
     return a / b if b else a * math.inf
 
 
-def steps_of(package: Any, die: Values, children: Children) -> list[tuple[Values, Children]]:
-    """The steps of a die, the last of which is its own, and what each of them mounts."""
+def steps_of(package: Any, die: Values, children: Children) -> list[tuple[Values, Children, bool]]:
+    """The steps of a die, the last of which is its own, what each of them mounts, and whether it places anything: not
+    where all that it names has a count of 0."""
     numbers = [*package.steps[die.first_step : die.first_step + die.steps], die]
-    return [(step, [each for each in children if each[0].step == number]) for number, step in enumerate(numbers)]
+    named = {each.step for each in package.dies if each.parent == die.row}
+    mounted = [[each for each in children if each[0].step == number] for number in range(len(numbers))]
+    return [
+        (step, some, bool(some) or number not in named) for number, (step, some) in enumerate(zip(numbers, mounted))
+    ]
 
 
 def machine_usd_per_s(package: Any, step: Values, which: str) -> float:
@@ -116,33 +121,37 @@ def build(
     there: list[tuple[Values, Found]] = []
     ready = given_lead_time(die)
     every = steps_of(package, die, children)
-    for number, (step, mounted) in enumerate(every):
+    # Vias are made with the carrier and end at the first step that places anything.
+    vias_left = of["vias"]
+    for step, mounted, places in every:
         there += mounted
         for _, child_of in mounted:
             child_of["join_share"] = left
         ready = max([ready, *(child_of["lead_time_s"] for _, child_of in mounted)])
-        ready += step.assembly_cycle_time_s if children else 0.0
+        ready += step.assembly_cycle_time_s if children and places else 0.0
         count = sum(child.count for child, _ in mounted)
         covered = covered_area(die, mounted, children)
-        # Vias are made with the carrier and end at the first step.
-        vias = of["vias"] if number == 0 else 0.0
         well = (
             placements(step, mounted)
             * step.assembly_bond_yield ** bonds_of(mounted)
-            * die.assembly_tsv_yield**vias
+            * die.assembly_tsv_yield**vias_left
             * (step.assembly_step_yield if children else 1.0)
             / (1 + step.assembly_bond_defect_density_per_mm2 * covered)
         )
         seen = bool(step.test_assembly_tested and of["finally_tested"])
         if not children:
             well = well if conventions.bare_dies_tested_twice else 1.0
+        elif not places:
+            well = 1.0
+        if places:
+            vias_left = 0.0
         yields *= well
         for child, child_of in mounted:
             well *= child_of[quality] ** child.count
         if conventions.late_process_yield:
             well *= die.wafer_process_yield
         mounting = bumps = 0.0
-        if children:
+        if children and places:
             # A step without dies places one thing, as a lid.
             mounting = machines_usd(package, step, count or 1.0) + step.assembly_package_price_usd
             mounting += step.assembly_material_price_usd_per_mm2 * covered
@@ -161,7 +170,7 @@ def build(
         usd += left * (parts + mounting + testing + bumps)
         perfect += sum(child.count * child_of["perfect_price_usd"] for child, child_of in mounted)
         perfect += mounting + testing + bumps
-        footprint = step.assembly_carbon_kg_per_mm2 * of["area_mm2"] if children else 0.0
+        footprint = step.assembly_carbon_kg_per_mm2 * of["area_mm2"] if children and places else 0.0
         carbon += left * (sum(child.count * child_of["carbon_kg"] for child, child_of in mounted) + footprint)
         energy += left * sum(child.count * child_of["energy_J"] for child, child_of in mounted)
         for name, value in added.items():

@@ -102,6 +102,31 @@ def test_one_step_with_a_test_that_finds_three_quarters() -> None:
     assert_unit(found, 125 / passed, good / passed)
 
 
+@pytest.mark.parametrize("absent", [0, 1, 2])
+def test_a_step_whose_dies_are_absent_is_as_if_it_were_not_there(absent: int) -> None:
+    """But for vias, which then end at the step after it, and its test: here only the last step has one."""
+    steps = [step(0.97, 0.0, 3, assembly_step_yield=0.9), step(0.96, 0.0, 7), step(0.95, 0.8, 11)]
+    dies = [bought(10, 0.9), bought(30, 0.95), bought(5, 0.8)]
+    root = bought(50, 0.99, 400, assembly_tsv_yield=0.98)
+    found = loaded(root, [on(at, die, float(at != absent)) for at, die in enumerate(dies)], *steps)
+    left = [at for at in range(3) if at != absent]
+    tested = {name: value for name, value in steps[2].items() if name.startswith("test")}
+    alone = loaded(root, [on(at, dies[of]) for at, of in enumerate(left)], steps[left[0]], {**steps[left[1]], **tested})
+    for name in ("price_usd", "quality", "assembly_yield", "perfect_price_usd", "carbon_kg"):
+        assert found.root(name) == pytest.approx(alone.root(name), rel=1e-12)
+
+
+def test_vias_end_at_the_first_step_that_places_anything() -> None:
+    """Two vias, of 0.9 each, under a die on the back: they fail in the second step where the first has no dies."""
+    root = bought(50, 1.0, 400, assembly_tsv_yield=0.9)
+    here, there = on(1, bought(10), back=1), on(0, bought(20), 0.0)
+    links: list[Link] = [(1, 0, {**WIRE, "wires": 2.0})]
+    found = loaded(root, [there, here], step(), step(), links=[(2, 0, {**WIRE, "wires": 2.0})])
+    alone = loaded(root, [on(0, bought(10), back=1)], step(), links=links)
+    assert found.root("vias") == alone.root("vias") > 0
+    assert 1 > alone.root("assembly_yield") == pytest.approx(found.root("assembly_yield"), rel=1e-12)
+
+
 def test_two_steps_of_which_the_first_is_not_tested() -> None:
     good = 0.99 * (0.9 * 0.97) * (0.95 * 0.96)
     passed = 1 - (1 - good) * 0.8
@@ -425,13 +450,13 @@ def test_wafers_that_are_bonded_are_a_step_as_others() -> None:
 
 
 def test_dies_that_are_not_there_cost_nothing_in_their_step() -> None:
-    """A step whose only dies are absent is a lid."""
+    """A step whose only dies are absent tests what is there, and does nothing else."""
     passed_1 = 1 - (1 - 0.95 * 0.98) * 0.5
     price_1, quality_1 = (50 + 10 + 3) / passed_1, 0.95 * 0.98 / passed_1
     passed_2 = 1 - (1 - quality_1) * 0.9
     parts = [on(0, bought(10, 0.95)), on(1, bought(1000, 0.5, given_placement_yield=0.1), 0)]
-    found = loaded(bought(50, 1.0, 400), parts, step(0.98, 0.5, 3), step(0.2, 0.9, 4))
-    assert_unit(found, (price_1 + 4) / passed_2, quality_1 / passed_2)
+    found = loaded(bought(50, 1.0, 400), parts, step(0.98, 0.5, 3), step(0.2, 0.9, 4, assembly_step_yield=0.5))
+    assert_unit(found, price_1 / passed_2, quality_1 / passed_2)
 
 
 def test_a_price_is_split_by_what_it_pays() -> None:
