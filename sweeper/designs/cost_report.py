@@ -152,7 +152,7 @@ class CostComparison:
 
 
 def cost_report(drawn: CostDraws) -> CostReport:
-    """All about one evaluated design. Bands are of the draws in which it can be built, if there are any."""
+    """All about one evaluated design. Bands, and what the cost hinges on, are of the draws in which it can be built."""
     built = drawn.status[1:] == 0.0
     total = replace(TOTAL, about=WITHOUT_DESIGN) if drawn.design.undesigned else TOTAL
     return CostReport(
@@ -168,25 +168,26 @@ def cost_report(drawn: CostDraws) -> CostReport:
         parts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in PARTS),
         facts=tuple(_amount(OUTPUTS[name], drawn.columns[name], built) for name in FACTS),
         dies=_dies(drawn),
-        hinges=_hinges(drawn.inputs, drawn.values, drawn.total_usd),
+        hinges=_hinges(drawn.inputs, drawn.values, _of_built(drawn.total_usd, built)),
     )
 
 
 def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
     """How a design compares with another in the same draws, in which all that both use has the same values; those count
-    in which both can be built, if there are any. Both are without design where one of them is."""
+    in which both can be built. Both are without design where one of them is."""
     bare = first.design.undesigned or second.design.undesigned
     usd = [each.columns["package_cost_usd"] if bare else each.total_usd for each in (first, second)]
     difference = usd[0] - usd[1]
     both = (first.status[1:] == 0.0) & (second.status[1:] == 0.0)
-    counted = both if both.any() else np.ones_like(both)
     about = f"total of {first.design.name} less that of {second.design.name}" + (", without design" if bare else "")
     return CostComparison(
         first=cost_report(first),
         second=cost_report(second),
-        probability_cheaper=probability_less(usd[0][1:][counted], usd[1][1:][counted]),
-        difference=_amount(Output("difference_usd", "usd", about), difference, counted),
-        hinges=_hinges({**second.inputs, **first.inputs}, {**second.values, **first.values}, difference),
+        probability_cheaper=probability_less(usd[0][1:][both], usd[1][1:][both]),
+        difference=_amount(Output("difference_usd", "usd", about), difference, both),
+        hinges=_hinges(
+            {**second.inputs, **first.inputs}, {**second.values, **first.values}, _of_built(difference, both)
+        ),
     )
 
 
@@ -200,11 +201,16 @@ def as_json(report: CostReport | CostComparison) -> dict[str, Any]:
 
 
 def _amount(output: Output, values: np.ndarray, counted: np.ndarray) -> Amount:
-    """A quantity [draw], and its band over the `counted` draws [draw but the first]; over all where none counts."""
-    drawn = values[1:][counted] if counted.any() else values[1:]
+    """A quantity [draw], and its band over the `counted` draws [draw but the first]; NaN where none counts."""
+    drawn = values[1:][counted]
     value, (p5, p50, p95) = float(values[0]), bands(drawn)
     side = "" if len(drawn) < FEWEST else "below" if value < p5 else "above" if value > p95 else ""
     return Amount(output.name, output.about, output.unit, value, p5, p50, p95, side)
+
+
+def _of_built(values: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Values [draw] in draw 0 and the `counted` ones [draw but the first], NaN in the others."""
+    return np.where(np.concatenate([[True], counted]), values, math.nan)
 
 
 def _one_sided(values: Mapping[str, Value]) -> tuple[OneSided, ...]:
@@ -265,15 +271,16 @@ def _finite(value: float) -> float:
 
 
 def _hinges(inputs: Mapping[str, np.ndarray], values: Mapping[str, Value], outcome: np.ndarray) -> tuple[Hinge, ...]:
-    """The inputs [draw] with which an outcome [draw] has the largest rank correlations, in as many draws as there are
-    of the inputs; draw 0 takes no part. Of a number that shares a cause, the draws count in which it goes its own way:
-    else numbers that decide nothing are named for the company they keep."""
+    """The inputs [draw] with which an outcome [draw] has the largest rank correlations, beyond what chance gives, in as
+    many draws as there are of the inputs; draw 0 takes no part, nor do draws without an outcome. Of a number that
+    shares a cause, the draws count in which it goes its own way: else numbers that decide nothing are named for the
+    company they keep."""
     kept = max(map(len, inputs.values()), default=1)
-    draws = np.arange(1.0, kept)
-    alone = {name for name in inputs if values[name].shared == 0.0}
-    correlations = rank_correlations({name: inputs[name][1:] for name in inputs if name in alone}, outcome[1:kept])
-    for name in inputs.keys() - alone:
-        own = own_in(draws, values[name], key_of(*split_path(name)))
+    draws, known_in = np.arange(1.0, kept), ~np.isnan(outcome[1:kept])
+    correlations = {}
+    for name in inputs:
+        shared = values[name].shared > 0.0
+        own = known_in & (own_in(draws, values[name], key_of(*split_path(name))) if shared else True)
         (share,) = rank_correlations({name: inputs[name][1:][own]}, outcome[1:kept][own]).values()
         correlations[name] = share if abs(share) > by_chance(int(own.sum())) else math.nan
     ranked = sorted(correlations.items(), key=lambda found: (math.isnan(found[1]), -abs(found[1]), found[0]))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textwrap import shorten
 
 from sweeper.designs.cost_draws import SAMPLE
-from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Die, Hinge
+from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Hinge
 from sweeper.views.text import aligned, show
 from sweeper.views.uncertainty import by_chance
 
@@ -31,7 +31,7 @@ def text(report: CostReport | CostComparison) -> str:
     if isinstance(report, CostComparison):
         return "\n\n".join([text(report.first), _comparison_text(report)])
     head = "\n".join([_headline(report), feasibility(report), *_notes(report)])
-    blocks = [head, f"{_die_table(report.dies)}\n{DIE_NOTE}"]
+    blocks = [head, f"{_die_table(report)}\n{DIE_NOTE}"]
     if has_cost(report):
         hinges = _hinge_table(report.hinges, min(report.draws, SAMPLE))
         blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
@@ -55,6 +55,8 @@ def _headline(report: CostReport) -> str:
     settings = "".join(f", {name} {show(value)}" for name, value in report.settings.items())
     if not has_cost(report):
         return f"{report.design}{settings}: no cost"
+    if math.isnan(report.total.p50):
+        return f"{report.design}{settings}: {_usd(report.total.value)} usd if it could be built, as it can in no draw"
     band = f"90 % of {report.draws:,} draws: {_usd(report.total.p5)} to {_usd(report.total.p95)}"
     band += f"; the value lies {report.total.side}" if report.total.side else ""
     return f"{report.design}{settings}: {_usd(report.total.value)} usd ({band})"
@@ -88,12 +90,15 @@ def _notes(report: CostReport) -> list[str]:
     return notes
 
 
-def _die_table(dies: Sequence[Die]) -> str:
+def _die_table(report: CostReport) -> str:
+    dies = report.dies
     own, mounting, design = (
         sum(getattr(die, name) for die in dies) for name in ("die_usd", "mounting_usd", "design_usd")
     )
 
     def money(die_usd: float, mounting_usd: float, design_usd: float) -> tuple[str, ...]:
+        if not has_cost(report):
+            return ("-",) * 5
         price = die_usd + mounting_usd
         return _usd(die_usd), _usd(mounting_usd), _usd(price), percent(price / (own + mounting)), _usd(design_usd)
 
@@ -102,7 +107,7 @@ def _die_table(dies: Sequence[Die]) -> str:
             "  " * die.depth + die.name,
             *map(_number, (die.count, die.area_mm2, die.reticle_fields, die.dies_per_wafer)),
             *map(percent, (die.true_yield, die.test_yield)),
-            _usd(die.each_usd),
+            _usd(die.each_usd) if has_cost(report) else "-",
             *money(die.die_usd, die.mounting_usd, die.design_usd),
         )
         for die in dies
@@ -154,7 +159,9 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
         for hinge in hinges
     ]
     heads = ("INPUT", "RANK CORRELATION", "VALUE", "LOW", "HIGH", "UNIT", "GRADE", "SOURCE")
-    note = f"Within {by_chance(draws):.2f} of 0 a correlation may be chance."
+    note = f"Within {by_chance(draws):.2f} of 0 a correlation may be chance; such are left out."
+    if not hinges:
+        return f"None goes beyond chance in these draws. {note}"
     return "\n".join([aligned([heads, *rows], right=range(1, 5)), note])
 
 

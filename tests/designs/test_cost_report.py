@@ -144,6 +144,19 @@ def test_a_package_that_cannot_be_built_says_why() -> None:
 def test_what_no_package_can_be_is_said(settings: dict[str, float], status: str) -> None:
     report = cost_report(draw_costs(named_design(STOCK, "a100"), LIBRARY, settings, 20))
     assert (report.status, report.buildable_share) == (status, 0.0)
+    assert math.isnan(report.total.p5) and not report.hinges
+
+
+def test_what_is_built_in_no_draw_has_a_price_on_condition_and_no_band() -> None:
+    lines = call("h100", "--set", "package.power=9000 W", "--draws", 50).stdout.splitlines()
+    assert lines[0].endswith(" usd if it could be built, as it can in no draw") and "%" not in lines[0]
+    assert lines[1].startswith("cannot be built: ")
+
+
+def test_what_nothing_reads_is_not_what_a_cost_hinges_on() -> None:
+    """In few draws any number goes along with the cost by chance."""
+    report = cost_report(drawn("a100", 10))
+    assert report.hinges == () and "None goes beyond chance in these draws." in text(report)
 
 
 @pytest.mark.parametrize("volume", [1e4, 1e5, 1e6])
@@ -346,13 +359,13 @@ def test_settings_reach_the_design() -> None:
 
 
 def test_text_shows_the_tree_and_the_dollars() -> None:
-    shown = call("a100", "--draws", 50)
+    shown = call("a100", "--draws", 1000)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
     assert any(line.startswith("    hbm  ") for line in lines)
     for label in (*PARTS.values(), "total"):
         assert any(line.startswith(label) for line in lines), label
-    report = cost_report(drawn("a100", 50))
+    report = cost_report(drawn("a100", 1000))
     assert f"{report.total.value:,.2f}" in lines[0]
     assert any(line.startswith(report.hinges[0].name) for line in lines)
 
