@@ -67,10 +67,11 @@ def cost_command(
 def tell_idle(designs: Iterable[tuple[Any, Mapping[str, float | str]]], library: Any) -> None:
     """Warn, on standard error, of settings of designs that change nothing."""
     from sweeper.designs.cost_settings import idle_settings
+    from sweeper.study.settings import WHY_IDLE
 
     for design, given in designs:
         for name in idle_settings(design, library, given):
-            click.echo(f"warning: {name} changes nothing of {design.name}", err=True)
+            click.echo(f"warning: {name} changes nothing of {design.name}: {WHY_IDLE}", err=True)
 
 
 @command("cost-check")
@@ -163,10 +164,11 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     from dataclasses import asdict
 
     from sweeper.designs.generated_chip import chip_settings, generate, idle_settings, text
+    from sweeper.study.settings import WHY_IDLE
 
     stock = library_of(library)
     given = chip_settings(settings, stock)
     chip = generate(template, given, stock)
     for name in idle_settings(template, given, stock):
-        click.echo(f"warning: {name} changes nothing that is shown of {template}", err=True)
+        click.echo(f"warning: {name} changes nothing that is shown of {template}: {WHY_IDLE}", err=True)
     echo(asdict(chip), lambda: text(chip))

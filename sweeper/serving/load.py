@@ -18,7 +18,7 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 @dataclass(frozen=True)
 class Seen:
-    """Seconds that requests see: mean and quantiles."""
+    """Seconds that requests see: mean and quantiles, NaN where less than one request would lie beyond."""
 
     mean: float
     p50: float
@@ -244,21 +244,29 @@ def load_of(
 
 
 def _seen(values: np.ndarray) -> Seen:
-    return Seen(float(values.mean()), *map(float, np.quantile(values, list(SHARES.values()))))
+    """Mean and quantiles of what some requests see.
+
+    >>> _seen(np.arange(10.0))
+    Seen(mean=4.5, p50=4.5, p90=8.1, p99=nan)
+    """
+    found = np.quantile(values, list(SHARES.values()))
+    known = [len(values) >= round(1.0 / (1.0 - share)) for share in SHARES.values()]
+    return Seen(float(values.mean()), *np.where(known, found, math.nan).tolist())
+
+
+def _known(value: float) -> str:
+    return "-" if math.isnan(value) else show(value)
 
 
 def text(load: Load, limits: Mapping[str, float]) -> str:
     """What came of the requests, as tables; of `limits`, how many were within them."""
     heads = ("seconds", "mean", *SHARES)
-    rows = [
-        (name, *(show(getattr(seen, part)) for part in ("mean", *SHARES)))
-        for name, seen in (
-            ("to the first token", load.time_to_first_token_s),
-            ("between tokens", load.time_per_output_token_s),
-            ("of a request", load.request_time_s),
-        )
-        if not math.isnan(seen.mean)
-    ]
+    seen = {
+        "to the first token": load.time_to_first_token_s,
+        "between tokens": load.time_per_output_token_s,
+        "of a request": load.request_time_s,
+    }
+    rows = [(name, *map(_known, astuple(each))) for name, each in seen.items() if not math.isnan(each.mean)]
     refused = f", {load.refused:,} of which fit into no cache" if load.refused else ""
     rates = {
         "tokens/s": load.output_tokens_per_s,
@@ -268,10 +276,12 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
     of = f" of one of {load.replicas} replicas" if load.replicas > 1 else ""
     busy = "" if load.busy_share is None else f"; busy {load.busy_share:.1%} of that"
     lines = [
-        f"{load.requests:,} requests{of}{refused}, in {show(load.seconds)} s{busy}",
+        f"{load.requests:,} requests{of}{refused}, in {show(load.seconds)} s until the last token{busy}",
         aligned([heads, *rows], right=(1, 2, 3, 4)),
         ", ".join(f"{show(rate)} {unit}" for unit, rate in rates.items()),
     ]
+    if math.isnan(load.request_time_s.p99):
+        lines.append("-: of so few requests less than one lies beyond that quantile")
     if load.found:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")

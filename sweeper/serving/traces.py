@@ -103,8 +103,8 @@ def _of_json(file: Path, lines: list[str]) -> Iterator[Asked]:
         blocks = named[HASHED[3]]
         if not isinstance(blocks, list) or not all(type(block) is int for block in blocks):
             raise UsageFault(f"{where}: {HASHED[3]} are whole numbers of blocks")
+        tokens = f"a prompt of {prompt:g} tokens, {HASHED_TOKENS} a block"
         if len(blocks) > -(-max(prompt, 0) // HASHED_TOKENS):
-            tokens = f"a prompt of {prompt:g} tokens, {HASHED_TOKENS} a block"
             raise UsageFault(f"{where}: {len(blocks)} {HASHED[3]} of {tokens}")
         if len(set(blocks)) < len(blocks):
             raise UsageFault(f"{where}: a block is named twice, though each stands for all tokens up to its end")
@@ -114,6 +114,8 @@ def _of_json(file: Path, lines: list[str]) -> Iterator[Asked]:
                 raise UsageFault(
                     f"{where}: block {block} follows {ends}, though it stands for all tokens up to its end"
                 )
+        if blocks and len(blocks) < prompt // HASHED_TOKENS <= MOST_TOKENS:
+            raise UsageFault(f"{where}: {len(blocks)} {HASHED[3]} of {tokens}; name all of them, or none")
         yield Asked(where, when / 1e3, prompt, output, blocks[: int(max(prompt, 0) // HASHED_TOKENS)])
 
 

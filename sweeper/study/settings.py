@@ -43,6 +43,10 @@ def read_pairs(
     return values
 
 
+WHY_IDLE = "nothing reads it, it does not bind, or it is so anyway"
+"""Why a setting may change nothing."""
+
+
 def idle(settings: Settings, names: Iterable[str], found: Callable[[Settings], Mapping[str, float]]) -> list[str]:
     """Those of the names without which the same is found: what they set is not read, does not bind, or has this value
     anyway."""

@@ -12,6 +12,7 @@ from sweeper.cli import main
 from sweeper.designs.generated_chip import ROLES_OF_CHIP
 from sweeper.kernels.codes import REASONS
 from sweeper.library.library import Library, builtin_specs
+from sweeper.study.settings import WHY_IDLE
 
 LIBRARY = Library.load([builtin_specs()])
 MEMORY = {
@@ -127,7 +128,8 @@ def test_spare_cores_need_room() -> None:
 
 def test_what_is_set_and_changes_nothing_is_named() -> None:
     result = call("gpu_n7", "stack=hbm2e", "template.lane_area_share=0.1", "template.spare_core_share=0.1")
-    assert result.stderr.splitlines() == ["warning: template.lane_area_share changes nothing that is shown of gpu_n7"]
+    told = f"warning: template.lane_area_share changes nothing that is shown of gpu_n7: {WHY_IDLE}"
+    assert result.stderr.splitlines() == [told]
 
 
 def test_text_says_what_json_says() -> None:

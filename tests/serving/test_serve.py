@@ -135,7 +135,7 @@ def test_passes_have_room_for_all_that_is_verified() -> None:
 
 def test_an_idle_server_answers_as_its_models_say() -> None:
     told = plan_of().points([0], ["time_to_first_token_s", "time_per_output_token_s", "request_time_s"])
-    load = under_load(replica(), drawn(Traffic(50, 1024, 128, rate=0.01)), 0)
+    load = under_load(replica(), drawn(Traffic(100, 1024, 128, rate=0.01)), 0)
     assert load.time_to_first_token_s.mean == pytest.approx(told["time_to_first_token_s"][0], rel=0.02)
     assert load.time_per_output_token_s.mean == pytest.approx(told["time_per_output_token_s"][0], rel=0.02)
     assert load.request_time_s.p99 == pytest.approx(told["request_time_s"][0], rel=0.02)
@@ -396,6 +396,7 @@ def test_a_trace_that_says_what_nothing_reads_is_refused(tmp_path: Path, header:
         ({"hash_ids": [1, 1]}, "a block is named twice"),
         ({"input_length": 0.5, "hash_ids": [1]}, "whole numbers of tokens, at least one"),
         ({"hash_ids": [1, 2, 3, 4]}, "4 hash_ids of a prompt of 1100 tokens, 512 a block"),
+        ({"hash_ids": [1]}, "1 hash_ids of a prompt of 1100 tokens, 512 a block; name all of them, or none"),
         ({"input_length": 1e30}, "1e+30 tokens are too many"),
         ({"timestamp": 10**400}, "and no number"),
     ],
