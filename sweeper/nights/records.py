@@ -109,6 +109,8 @@ def night_at(where: str) -> tuple[Folder, NightRecord] | None:
     Raises OutputConflict for one that cannot be read.
     """
     path, mark, options = where.partition("?")
+    if Path(path).is_file():  # a study, say
+        return None
     full = path if "://" in path else str(Path(path).absolute())
     text = folder(f"{full}{mark}{options}").get(SUMMARY)
     if text is None:

@@ -222,6 +222,15 @@ def nights_of(place: Path, *studies: dict[str, Any]) -> list[str]:
     return sorted(str(each) for each in (out / "nights").iterdir())
 
 
+def test_a_study_file_stands_for_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("served.yaml").write_text(json.dumps(STUDY))
+    unrun = CliRunner().invoke(main, ["diff", "served.yaml", "served.yaml"])
+    assert unrun.exit_code == 3 and "do: sweeper run served.yaml" in unrun.stderr
+    assert CliRunner().invoke(main, ["run", "served.yaml", "-q"]).exit_code == 0
+    assert CliRunner().invoke(main, ["diff", "served.yaml", "served.yaml"]).exit_code == 0
+
+
 def test_a_study_that_cannot_be_compared_does_not_hide_the_others(tmp_path: Path) -> None:
     before, after = nights_of(tmp_path, STUDY, STUDY_CHANGES["output_length"])
     result = CliRunner().invoke(main, ["diff", before, after, "--json"])

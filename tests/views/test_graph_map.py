@@ -297,3 +297,35 @@ def test_mistakes_leave_nothing(arguments: tuple[str, int], message: str, tmp_pa
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "maps").exists()
+
+
+OWN = """
+dense:
+  description: two dense layers, forward only
+  source: example
+  grade: assumed
+  parameters: {width: 8192, samples: 4096, word: 2 B}
+  layers: 1
+  batch: samples
+  word: word
+  kernels:
+  - {name: first, type: gemm, m: width, k: width, n: microbatch, weight: true, shard: m}
+  - {name: second, type: gemm, m: width, k: width, n: microbatch, weight: true, shard: m, inputs: [first]}
+"""
+
+
+def test_times_are_those_of_weights_that_stay(tmp_path: Path) -> None:
+    """A stage passes its microbatches in as many times the graph time that the map tells."""
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "own.yaml").write_text(OWN)
+    axes = {"workload": "dense", "chip": "sn30", "memory": "ddr4", "link": "pcie5", "topology": "ring", "chips": 8,
+            "dim_x": 8, "tensor_parallel": 8, "partitioning": ["kernel_by_kernel", "optimal"]}  # fmt: skip
+    plan = sweeper.plan({"study": "stays", "axes": axes, "output": {"mode": "all"}}, [tmp_path])
+    told = plan.points([0, 1], ["weights_resident", "pass_time_s", "repeats_per_stage"])
+    assert told["weights_resident"].tolist() == [0.0, 1.0]
+    for point in (0, 1):
+        found = graph_map_of(plan, point)
+        assert found.weights_stay is bool(point)
+        assert found.graph_time_s == pytest.approx(told["pass_time_s"][point] / told["repeats_per_stage"][point])
+        assert found.graph_time_s == pytest.approx(sum(part.total_s for part in found.partitions))
+        assert ("weights stay on chip" in text(found)) is bool(point)

@@ -14,7 +14,7 @@ from sweeper.engine.program import Values
 from sweeper.errors import UsageFault
 from sweeper.kernels.codes import REASONS, SHARDS
 from sweeper.kernels.graphs.loads import SRAM, WEIGHTS
-from sweeper.kernels.graphs.partition import COMPUTE, MEMORY
+from sweeper.kernels.graphs.partition import COMPUTE, MEMORY, RESIDENT
 from sweeper.library.layers.model import graph_of
 from sweeper.planning.columns import STRUCTURE
 from sweeper.planning.plan import Plan
@@ -31,8 +31,10 @@ COLUMNS = (
 )
 """What a mapping is read from."""
 
-OPTIONAL = ("stage_of", "mapping_time_s", "mapping_bound_s", "mapping_exact")
-"""What is known of some mappings only: pipeline stages that share the graph, and what the search proved."""
+STAYS, RESIDENT_TIME = "weights_resident", "resident_graph_time_s"
+OPTIONAL = ("stage_of", "mapping_time_s", "mapping_bound_s", "mapping_exact", STAYS, RESIDENT_TIME)
+"""What is known of some mappings only: pipeline stages that share the graph, what the search proved, and whether and
+how fast it runs while weights stay on chip."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,9 @@ class Partition:
 @dataclass(frozen=True)
 class GraphMap:
     """The mapping of one point. `mapping_*` say what the search for it proved, where there was one: the sum that it
-    minimised, the least that any mapping can reach, and whether this one is known to be the best. `loads` is what each
-    kernel takes by itself."""
+    minimised, the least that any mapping can reach, and whether this one is known to be the best. With `weights_stay`
+    weights stay on chip over microbatches, and times are those without loading them. `loads` is what each kernel takes
+    by itself."""
 
     study: str
     point_id: int
@@ -101,6 +104,7 @@ class GraphMap:
     mapping_time_s: float | None
     mapping_bound_s: float | None
     mapping_exact: bool | None
+    weights_stay: bool = False
     loads: tuple[KernelLoad, ...] = ()
 
     @property
@@ -135,7 +139,7 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
         for j, kernel in enumerate(workload.kernels)
         for i in kernel.inputs
     )
-    searched_s = _number(values, "mapping_time_s")
+    searched_s, stay = _number(values, "mapping_time_s"), _stay(values)
     return GraphMap(
         study=plan.name,
         point_id=point_id,
@@ -147,12 +151,13 @@ def graph_map_of(plan: Plan, point_id: int) -> GraphMap:
         edges=edges,
         partitions=tuple(_partitions(kernels, values)),
         sram_capacity_B=float(values["chip_sram_capacity_B"]),
-        graph_time_s=float(values["graph_time_s"]),
+        graph_time_s=float(values[RESIDENT_TIME if stay else "graph_time_s"]),
         objective=objective,
         objective_value=float(values[objective]),
         mapping_time_s=searched_s,
         mapping_bound_s=_number(values, "mapping_bound_s"),
         mapping_exact=None if searched_s is None else bool(_number(values, "mapping_exact")),
+        weights_stay=stay,
         loads=kernel_loads_of(
             [(kernel.name, kernel.type, kernel.shard, kernel.partition) for kernel in kernels],
             values,
@@ -200,29 +205,36 @@ def _number(values: Values, name: str) -> float | None:
     return float(values[name]) if name in values and np.isfinite(values[name]) else None
 
 
+def _stay(values: Values) -> bool:
+    """Whether weights stay on chip over microbatches, as they may in a graph that is a single partition."""
+    return _number(values, STAYS) == 1.0
+
+
 def _partitions(kernels: Iterable[PlacedKernel], values: Values) -> Iterator[Partition]:
     """Partitions that have kernels, in the order in which they run."""
     members: dict[int, list[PlacedKernel]] = {}
     for kernel in kernels:
         members.setdefault(kernel.partition, []).append(kernel)
-    capacity = float(values["chip_sram_capacity_B"])
+    capacity, stay = float(values["chip_sram_capacity_B"]), _stay(values)
     for number in sorted(members):
         loads, busy = values["partition_loads"][number - 1], values["partition_busy_s"][number - 1]
         sent_s, total_s = (float(values[f"partition_{what}_s"][number - 1]) for what in ("network", "total"))
-        parts = {"compute": float(busy[COMPUTE]), "memory": float(busy[MEMORY]), "network": sent_s}
+        total_s = float(values[RESIDENT_TIME]) if stay else total_s
+        memory_s = float(busy[RESIDENT if stay else MEMORY])
+        parts = {"compute": float(busy[COMPUTE]), "memory": memory_s, "network": sent_s}
         need = float(loads[SRAM] + loads[WEIGHTS])
         yield Partition(
             number=number,
             stage=members[number][0].stage,
             kernels=tuple(kernel.name for kernel in members[number]),
             compute_s=parts["compute"],
-            memory_s=parts["memory"],
+            memory_s=memory_s,
             network_s=sent_s,
             total_s=total_s,
             bottleneck=max(parts, key=parts.__getitem__) if any(parts.values()) else "none",
             sram_B=need if len(members[number]) > 1 else min(need, capacity),
             weights_B=float(loads[WEIGHTS]),
-            memory_B=float(parts["memory"] * values["attainable_bandwidth_Bps"]),
+            memory_B=float(memory_s * values["attainable_bandwidth_Bps"]),
         )
 
 

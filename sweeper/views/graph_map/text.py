@@ -26,6 +26,8 @@ def text(graph_map: GraphMap) -> str:
     columns = [column for column in zip(HEADS, *rows) if any(column[1:])]
     table = aligned(list(zip(*columns)))
     lines = [f"{heading(graph_map)}, study {graph_map.study}, point {graph_map.point_id}", table]
+    if graph_map.weights_stay:
+        lines.append("weights stay on chip over microbatches: times are without loading them")
     if graph_map.infeasible_reason:
         lines.append(f"infeasible: {graph_map.infeasible_reason}")
     lines.append(f"graph time {_ms(graph_map.graph_time_s)} ms, {graph_map.objective} {graph_map.objective_value:.6g}")
