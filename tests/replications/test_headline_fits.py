@@ -40,7 +40,7 @@ def rows() -> pl.DataFrame:
     return pl.concat([pl.DataFrame(plan.evaluate(chunk)) for chunk in range(plan.chunk_count)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_dataflow_cell_is_proved(rows: pl.DataFrame) -> None:
     """Of four workloads on two chips; on the others every kernel is a partition of its own."""
     dataflow = rows.filter(pl.col("chip").is_in(["sn30", "wse_2"]))

@@ -14,6 +14,7 @@ def test_the_stacks_are_those_of_servers() -> None:
     }
 
 
+@pytest.mark.nightly
 def test_constants_of_one_model_predict_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few runs of two models; what is predicted are never those that were fitted to."""
     stack = next(stack for stack in stacks() if stack.name == "h100_vllm")

@@ -142,6 +142,7 @@ def test_refined_places_are_places(seed: int, moves: int) -> None:
         assert np.array_equal(found, sites)
 
 
+@pytest.mark.nightly
 def test_random_places_get_better() -> None:
     """As the estimate says, and as the schedule says of what is routed."""
     entry = Library.load([builtin_specs()]).find("fabric", "plasticine_narrow")
