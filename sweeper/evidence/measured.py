@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sweeper.errors import Problem, Problems, UsageFault, unknown
 from sweeper.evidence import measured_kernels as kernels
 from sweeper.evidence import measured_runs as runs
-from sweeper.evidence.layouts import experts, machines, microbenchmarks, nanotron, optimus, served
+from sweeper.evidence.layouts import batches, experts, machines, microbenchmarks, nanotron, optimus, served
 from sweeper.evidence.layouts.possible import check_possible
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, header_of, place_of
 from sweeper.evidence.registry import registry
@@ -55,7 +55,7 @@ LAYOUTS = {
         f"apart_{what}": TableLayout(SERVERS, point, "model", served.on_pools)
         for what, point in (("between", served.apart_between), ("first", served.apart_first))
     },
-    "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), runs.inference),
+    "inference": TableLayout(frozenset({"input_len", "output_len", "accelerator", "hidden"}), batches.inference),
     "training": TableLayout(frozenset({"global_batch_seq", "micro_batch_seq", "accelerator", "hidden"}), runs.training),
     "kernel": TableLayout(
         frozenset({"kernel", "impl", "head_dim", "data_size_bytes", "flops_per_s", "bytes_per_s"}),
@@ -124,7 +124,7 @@ def measured_point(row: MeasuredRow, layout: str, known: Mapping[str, Any]) -> M
         for name, value in point.columns.items():
             if name in NUMERIC:
                 in_range(float(value), NUMERIC[name], value)
-        check_possible(point)
+        check_possible(point, row)
     except Unmodelled as fault:
         return fault.with_traceback(None)
     except QuantityError as fault:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from sweeper.evidence.layouts.batches import served_formats
 from sweeper.evidence.layouts.nanotron import nanotron_version
 from sweeper.evidence.measured import measured_point
 from sweeper.evidence.measured_rows import (
@@ -20,7 +21,6 @@ from sweeper.evidence.measured_runs import (
     iteration_time_s,
     maxtext_flops,
     megatron_flops,
-    served_formats,
 )
 from sweeper.evidence.predictions import evaluate, settle
 from sweeper.evidence.registry import network_columns, registry, split_columns, stack
@@ -314,7 +314,7 @@ def test_formats_of_a_server_that_are_not_known_are_refused(words: dict[str, str
 
 def test_throughput_under_a_load_of_which_little_is_known_is_refused_as_such() -> None:
     row = {name: TRAINING[name] for name in TRAINING if name not in ("iter_time_s", "seq_len")}
-    row |= {"mode": "some server", "concurrency": "8", "input_len": "128", "output_len": "128"}
+    row |= {"concurrency": "8", "input_len": "128", "output_len": "128", "n_accel": "", "dp": "1"}
     refused = measured_point(row, "inference", registry())
     assert isinstance(refused, Unmodelled)
     assert refused.kind is Refusal.LOAD

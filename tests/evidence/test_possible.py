@@ -27,8 +27,15 @@ PRODUCT = {
     "n": "4096", "k": "4096", "latency_us": "300",
 }  # fmt: skip
 GATHER = {"system": "h100_sxm", "op_name": "all_reduce", "num_gpus": "8", "size_bytes": "33554432", "latency_us": "200"}
+BATCH = {
+    "group": "nvidia-llama2-latency", "model": "Llama2-70B", "arch": "dense", "n_params": "68977000000",
+    "hidden": "8192", "n_layers": "80", "n_heads": "64", "n_kv_heads": "8", "head_dim": "128", "ffn_hidden": "28672", "ffn_gated": "1",
+    "vocab": "32000", "precision": "fp16", "accelerator": "A100-SXM4-80GB", "n_accel": "8", "tp": "8", "pp": "1",
+    "dp": "1", "engine": "NeMo / TensorRT-LLM (NVIDIA)", "mode": "static-batch", "batch_size": "1", "input_len": "200",
+    "output_len": "200", "e2e_latency_s": "4.735",
+}  # fmt: skip
 ROWS: dict[str, MeasuredRow] = {
-    "training": RUN, "served_first": SERVER, "gemm": PRODUCT, "collective": GATHER,
+    "training": RUN, "served_first": SERVER, "gemm": PRODUCT, "collective": GATHER, "inference": BATCH,
 }  # fmt: skip
 
 
@@ -79,6 +86,16 @@ def test_a_chip_has_a_rate_in_the_formats_in_which_models_give_it_one() -> None:
         ("gemm", {"m": "4096.5"}, "workload.m is 4096.5, not a whole number"),
         ("gemm", {"latency_us": "1e-20"}, "layer_forward_s is 1e-26, which no device has"),
         ("served_first", {"concurrency": "8.5"}, "8.5 requests in flight on 1 replicas"),
+        ("training", {"mfu_frac": "7"}, "mfu_frac is 7, not a share from 0 to 1"),
+        ("training", {"n_params": "1e9"}, "n_params is 1e+09, of these dimensions it is 6.98e+09 to 8.03e+09"),
+        ("inference", {"mfu_frac": "7"}, "mfu_frac is 7, not a share from 0 to 1"),
+        ("inference", {"mfu_frac": "seven"}, "mfu_frac is 'seven', not a number"),
+        ("inference", {"n_params": "1e9"}, "n_params is 1e+09, of these dimensions it is 6.85e+10 to 6.9e+10"),
+        ("inference", {"n_active_params": "7e10"}, "n_active_params is 7e10, more than n_params, 68977000000"),
+        ("inference", {"ttft_s": "10"}, "ttft_s is 10, more than e2e_latency_s, 4.735"),
+        ("inference", {"decode_time_s": "5"}, "decode_time_s is 5, more than e2e_latency_s, 4.735"),
+        ("inference", {"tp": "4"}, "dp x tp x pp is not the number of accelerators"),
+        ("inference", {"tp": "4", "mode": "in-flight batching"}, "dp x tp x pp is not the number of accelerators"),
     ],
     ids=str,
 )
@@ -123,6 +140,42 @@ def test_constants_and_links_stay_on_their_chip(
 ) -> None:
     columns = point(layout, **change).columns
     assert (columns["calibration"], columns["link"]) == (calibration, link)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"beam_width": "4"}, "beam search"),
+        ({"n_accel": "16", "dp": "2"}, "replicas of which each may have had a batch, or a share of it"),
+        ({"ep": "8"}, "experts spread over accelerators"),
+    ],
+    ids=str,
+)
+def test_what_nothing_reads_of_a_batch_is_refused(change: dict[str, str], reason: str) -> None:
+    found = read("inference", **change)
+    assert isinstance(found, Unmodelled) and str(found) == reason and found.kind is Refusal.METHOD
+
+
+@pytest.mark.parametrize(
+    "mode", ["", "static-batch (gptSessionBenchmark)", "Static-Batch", "single-stream decode, mine"]
+)
+def test_a_batch_is_known_by_its_mode(mode: str) -> None:
+    assert point("inference", mode=mode).answer == "request_time_s"
+
+
+@pytest.mark.parametrize(
+    ("change", "calibration"),
+    [
+        ({}, "a100_nemo_inference"),
+        ({"engine": ""}, "a100_nemo_inference"),
+        ({"engine": "my engine"}, "uncalibrated_ampere"),
+        ({"engine": "FasterTransformer"}, "a100_fastertransformer"),
+    ],
+    ids=str,
+)
+def test_an_engine_counts_more_than_the_group_of_its_row(change: dict[str, str], calibration: str) -> None:
+    """Whatever a row of a known group ran on was answered by what was fitted to that group."""
+    assert point("inference", **change).columns["calibration"] == calibration
 
 
 @pytest.mark.parametrize(
@@ -217,6 +270,9 @@ def test_a_name_that_only_begins_like_one_is_unknown(name: str, near: str) -> No
         ("training", {"fsdp_or_zero": "zero3 (not sure)"}, "unknown sharding 'zero3 (not sure)'"),
         ("training", {"precision": "bf16fp8whatever"}, "precision 'bf16fp8whatever'"),
         ("served_first", {"kv_assumed": "fp3"}, "precision of the cache 'fp3'"),
+        ("inference", {"mode": "streming"}, "unknown mode 'streming'"),
+        ("inference", {"mode": "static-bath"}, "unknown mode 'static-bath', did you mean 'static-batch'?"),
+        ("inference", {"mode": "not in-flight batching"}, "unknown mode 'not in-flight batching'"),
         ("served_first", {"backend": "vllm 0.14"}, "unknown backend 'vllm 0.14', did you mean 'vllm'?"),
         ("served_first", {"model": "meta-llama/Llama-3.1-70B-chat-typo"}, "llama3_70b is none with typo"),
         ("served_first", {"model": "deepseek-ai/DeepSeek-R1-Distill-Llama-70B"}, "is none with Distill-Llama-70B"),

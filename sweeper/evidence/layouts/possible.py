@@ -2,7 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 
-from sweeper.evidence.measured_rows import TASKS, ColumnValue, MeasuredPoint, Refusal, Unmodelled
+from sweeper.evidence.measured_rows import (
+    TASKS,
+    ColumnValue,
+    MeasuredPoint,
+    MeasuredRow,
+    Refusal,
+    Unmodelled,
+    number,
+    positive,
+)
+from sweeper.evidence.measured_runs import GUESSED
 from sweeper.evidence.registry import our_library
 from sweeper.kernels.codes import FORMAT_BLOCK, FORMATS
 
@@ -33,6 +43,17 @@ COMPUTED = ("compute_format", "expert_compute_format", "attention_format")
 """Columns of the formats of products."""
 ROUNDING = 1e-9
 """How far a ratio of whole numbers may be from a whole one."""
+
+SHARES = ("mfu_frac", "hfu_frac", "efficiency_frac")
+"""Columns of tables that are shares, from 0 to 1."""
+IN_ORDER = (
+    *((part, "e2e_latency_s") for part in ("ttft_s", "tpot_s", "prefill_time_s", "decode_time_s")),
+    ("n_active_params", "n_params"),
+)
+"""Pairs of columns of tables of which the first is a part of the second."""
+PARAMETERS_OFF = 1.5
+"""How many times as large or as small a number of parameters may be as the dimensions beside it say: sources round it,
+count embeddings or not, and name a model by it."""
 
 
 def has_rate(columns: Mapping[str, ColumnValue], name: str) -> bool:
@@ -67,10 +88,40 @@ def training_faults(columns: Mapping[str, ColumnValue]) -> Iterator[str]:
         yield f"a batch of {batch:g} is no whole number of microbatches of {size:g} on {replicas:g} replicas"
 
 
-def check_possible(point: MeasuredPoint) -> None:
-    """Raises Unmodelled for a point that cannot be, and says why."""
+def cell_faults(row: MeasuredRow, columns: Mapping[str, ColumnValue]) -> Iterator[str]:
+    """What is wrong with cells of a row, or with them beside its columns, in words. Raises Unmodelled for one that is
+    no number."""
+    for name in SHARES:
+        if not 0.0 <= number(row, name, 0.0) <= 1.0:
+            yield f"{name} is {row[name]}, not a share from 0 to 1"
+    for part, whole in IN_ORDER:
+        if row.get(part) and row.get(whole) and positive(row, part) > positive(row, whole):
+            yield f"{part} is {row[part]}, more than {whole}, {row[whole]}"
+    if row.get("n_params") and columns.get("workload") == "decoder" and all(row.get(name) for name in GUESSED):
+        stated, (least, most) = positive(row, "n_params"), parameters(columns)
+        if not least / PARAMETERS_OFF <= stated <= most * PARAMETERS_OFF:
+            yield f"n_params is {stated:g}, of these dimensions it is {least:.3g} to {most:.3g}"
+
+
+def parameters(columns: Mapping[str, ColumnValue]) -> tuple[float, float]:
+    """Parameters of a decoder by its dimensions: without embeddings, and with one of inputs and one of outputs."""
+    get = {name.removeprefix("workload."): float(value) for name, value in columns.items() if "workload." in name}
+    attention = 2.0 * get["head_size"] * (get["heads"] + get["kv_heads"])
+    dense = (get["dense_layers"] if get["experts"] else get["layers"]) * get["feed_forward"]
+    spread = get["experts"] * get["expert_feed_forward"] + get["shared_feed_forward"]
+    wide = dense + (get["layers"] - get["dense_layers"]) * spread
+    blocks = get["hidden"] * (get["layers"] * attention + (2.0 + get["gated"]) * wide)
+    return blocks, blocks + 2.0 * get["vocabulary"] * get["hidden"]
+
+
+def check_possible(point: MeasuredPoint, row: MeasuredRow) -> None:
+    """Raises Unmodelled for a row and its point that cannot be, and says why."""
     apart = point.load.apart if point.load else None
-    found = [*faults(point.columns), *faults(dict(apart.columns) if apart else {})]
+    found = [
+        *faults(point.columns),
+        *faults(dict(apart.columns) if apart else {}),
+        *cell_faults(row, point.columns),
+    ]
     if point.answer in TASKS["training"]:
         found += training_faults(point.columns)
     ending = max((each for each in POSSIBLE if point.answer.endswith(each)), key=len, default="")

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from sweeper.errors import unknown
+from sweeper.evidence.layouts.batches import cache_format
 from sweeper.evidence.measured_rows import (
     Apart,
     ColumnValues,
@@ -20,7 +21,6 @@ from sweeper.evidence.measured_rows import (
     number,
     positive,
 )
-from sweeper.evidence.measured_runs import cache_format
 from sweeper.evidence.registry import nearest, our_library, platform_entry, split_columns, stack, without_stack
 from sweeper.library.shelf import NoEntry
 from sweeper.serving.load import Admission
