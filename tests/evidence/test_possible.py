@@ -29,10 +29,10 @@ PRODUCT = {
 GATHER = {"system": "h100_sxm", "op_name": "all_reduce", "num_gpus": "8", "size_bytes": "33554432", "latency_us": "200"}
 BATCH = {
     "group": "nvidia-llama2-latency", "model": "Llama2-70B", "arch": "dense", "n_params": "68977000000",
-    "hidden": "8192", "n_layers": "80", "n_heads": "64", "n_kv_heads": "8", "head_dim": "128", "ffn_hidden": "28672", "ffn_gated": "1",
-    "vocab": "32000", "precision": "fp16", "accelerator": "A100-SXM4-80GB", "n_accel": "8", "tp": "8", "pp": "1",
-    "dp": "1", "engine": "NeMo / TensorRT-LLM (NVIDIA)", "mode": "static-batch", "batch_size": "1", "input_len": "200",
-    "output_len": "200", "e2e_latency_s": "4.735",
+    "hidden": "8192", "n_layers": "80", "n_heads": "64", "n_kv_heads": "8", "head_dim": "128", "ffn_hidden": "28672",
+    "ffn_gated": "1", "vocab": "32000", "precision": "fp16", "accelerator": "A100-SXM4-80GB", "n_accel": "8", "tp": "8",
+    "pp": "1", "dp": "1", "engine": "NeMo / TensorRT-LLM (NVIDIA)", "mode": "static-batch", "batch_size": "1",
+    "input_len": "200", "output_len": "200", "e2e_latency_s": "4.735",
 }  # fmt: skip
 ROWS: dict[str, MeasuredRow] = {
     "training": RUN, "served_first": SERVER, "gemm": PRODUCT, "collective": GATHER, "inference": BATCH,
