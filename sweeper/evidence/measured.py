@@ -5,7 +5,7 @@ was measured; or raises `Unmodelled` with the reason why not. Which hardware an 
 which software stack ran, are data: `platforms` and `stacks` of specs/measurements/measurements.yaml.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,11 +102,12 @@ def known_columns(layout: str) -> set[str]:
     return {*LAYOUTS[layout].columns}.union(more, *(header_of(folder / file) for file in files))
 
 
-def check_columns(path: Path, layout: str) -> None:
-    """Raises SpecError for columns of a table that nothing reads and no bundled table has: they may be misspelt."""
+def check_columns(path: Path, layout: str, beside: Container[str] = ()) -> None:
+    """Raises SpecError for columns of a table that nothing reads and no bundled table has: they may be misspelt. Those
+    `beside` are no part of the table."""
     header, allowed, problems = header_of(path), known_columns(layout), Problems()
     for at, name in enumerate(header):
-        if name not in allowed:
+        if name not in allowed and name not in beside:
             message = unknown(f"column of a {layout} table", name, allowed)
             problems.append(Problem(str(path), 1, place_of(header, at), "", message))
     problems.raise_any()

@@ -102,12 +102,12 @@ def bundled() -> list[Scored]:
 
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
-    """Every row of somebody's tables. Raises UsageFault for one that is given twice, without rows or without a known
-    layout, and SpecError for columns that nobody knows."""
+    """Every row of somebody's tables, without what was said of it before (`SAID`). Raises UsageFault for a table that is
+    given twice, without rows or without a known layout, and SpecError for columns that nobody knows."""
     scored: list[Scored] = []
     given: dict[Path, Path] = {}
     for path in paths:
-        rows = read_rows(path)
+        rows = [{name: cell for name, cell in row.items() if name not in SAID} for row in read_rows(path)]
         if not rows:
             raise UsageFault(f"{path}: no rows")
         whole = path.resolve()
@@ -116,7 +116,7 @@ def scored_files(paths: Iterable[Path]) -> list[Scored]:
         given[whole] = path
         ours = whole.parent == (builtin_specs() / "measurements").resolve()
         layouts = readings_of(rows, path)
-        check_columns(path, layouts[0])
+        check_columns(path, layouts[0], beside=SAID)
         for layout in layouts:
             scored += score(rows_about(rows, layout), layout, table=path.name if ours else str(whole))
     return with_baselines(scored)

@@ -100,3 +100,15 @@ def test_what_answers_a_row_is_written_beside_it(tmp_path: Path) -> None:
     assert validate(gemm, more=("--out", str(out))).exit_code == 0
     header, row = (line.split(",") for line in out.read_text().splitlines())
     assert dict(zip(header, row, strict=True))["calibration"] == "uncalibrated"
+
+
+def test_what_was_written_can_be_given_again(tmp_path: Path) -> None:
+    """What is said of rows is said anew, whatever stands there."""
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    assert validate(written(tmp_path, HEADER, ROW), more=("--out", str(first))).exit_code == 0
+    first.write_text(first.read_text().replace("h100_nccl", "whoknows"))
+    assert validate(first, more=("--out", str(second))).exit_code == 0
+    assert second.read_text() == first.read_text().replace("whoknows", "h100_nccl")
+    first.write_text(first.read_text().replace("predicted", "predcted"))
+    result = validate(first)
+    assert result.exit_code == 2 and "unknown column of a collective table 'predcted'" in result.output
