@@ -224,7 +224,8 @@ class Library:
 
 
 def _check_folders(directory: Path) -> None:
-    """Raise SpecError if a library directory does not exist, cannot be read, or has an unknown folder."""
+    """Raise SpecError if a library directory does not exist, cannot be read, has an unknown folder, or entries in
+    a folder of a folder."""
     try:
         if not directory.is_dir():
             raise SpecError([Problem(str(directory), 1, 1, "", "the library directory does not exist")])
@@ -232,6 +233,10 @@ def _check_folders(directory: Path) -> None:
             Problem(str(path), 1, 1, "", unknown("library folder", path.name, KNOWN_FOLDERS))
             for path in sorted(directory.iterdir())
             if path.is_dir() and path.name not in KNOWN_FOLDERS and any(path.glob("*.y*ml"))
+        ] + [
+            Problem(str(path), 1, 1, "", f"nothing reads it: entries of {folder}/ stand in {folder}/ itself, not below")
+            for folder in FOLDERS.values()
+            for path in sorted((directory / folder).glob("*/**/*.y*ml"))
         ]
     except OSError as fault:
         message = f"cannot read the library directory: {fault.strerror or fault}"

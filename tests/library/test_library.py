@@ -103,6 +103,16 @@ def test_a_misnamed_folder_is_an_error(tmp_path: Path) -> None:
         Library.load([tmp_path])
 
 
+def test_a_file_below_the_folder_of_its_kind_is_an_error(tmp_path: Path) -> None:
+    """Nothing read it, and its entries were missing without a word."""
+    deep = tmp_path / "chips" / "sub" / "mine.yaml"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("mine: {}")
+    with pytest.raises(SpecError, match="nothing reads it: entries of chips/ stand in chips/ itself") as caught:
+        Library.load([tmp_path])
+    assert [problem.file for problem in caught.value.problems] == [str(deep)]
+
+
 def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="does not exist"):
         Library.load([tmp_path / "nowhere"])
