@@ -102,8 +102,8 @@ def bundled() -> list[Scored]:
 
 
 def scored_files(paths: Iterable[Path]) -> list[Scored]:
-    """Every row of somebody's tables, without what was said of it before (`SAID`). Raises UsageFault for a table that is
-    given twice, without rows or without a known layout, and SpecError for columns that nobody knows."""
+    """Every row of somebody's tables, without what was said of it before (`SAID`). Raises UsageFault for a table
+    that is given twice, without rows or without a known layout, and SpecError for columns that nobody knows."""
     scored: list[Scored] = []
     given: dict[Path, Path] = {}
     for path in paths:

@@ -7,6 +7,7 @@ other than as what is extended.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -90,6 +91,21 @@ class Shelf:
                     place = next(at for at, each in enumerate(stack) if each.layer == one.layer)
                     stack[place] = replace(stack[place], problems=(*stack[place].problems, one.problem(message)))
 
+    def forbid_hidden(self, definitions: dict[str, Definition], layers: int) -> None:
+        """Give a mistake to the entries of the first `layers` layers with an alias that is a name of these definitions,
+        of a later one, and to what has that name: an entry is found by its name first, so the alias never would be."""
+        for name, hiding in definitions.items():
+            owner = self.aliases.get(name.casefold(), name)
+            stack = self.definitions.get(owner, []) if owner != name else []
+            for place, one in enumerate(stack):
+                node = _written(one).get("aliases")
+                with suppress(SpecError):  # of aliases that cannot be read the entry has a mistake already
+                    if node and one.layer < layers and name in checks.aliases(node):
+                        message = f"{brief(name)} is the name of the entry at {hiding.node.file}:{hiding.place[0]}"
+                        problem = node.problem(f"{message}, which is found by it instead")
+                        stack[place] = replace(one, problems=(*one.problems, problem))
+                        definitions[name] = replace(hiding, problems=(*hiding.problems, problem))
+
     def absent(self, what: str, name: str, names: Iterable[str], kind: str) -> NoEntry:
         """What to raise for a name that no entry of a kind has."""
         message = unknown(what, name, names, also=self.aliases, kind=kind)
@@ -115,6 +131,7 @@ def read_shelf(kind: str, folders: Sequence[Path], installed: int | None = None)
                         first, problems=(*first.problems, *definition.problems, definition.problem(message))
                     )
         aliases = _aliases(definitions)
+        shelf.forbid_hidden(definitions, len(folders) if installed is None else installed)
         for name, definition in definitions.items():
             shelf.definitions.setdefault(name, []).append(definition)
         if installed is not None and layer >= installed:

@@ -101,6 +101,21 @@ def test_a_broken_entry_does_not_uncover_what_it_hides(tmp_path: Path) -> None:
         Library.load([mine, theirs]).find("chip", "alpha")
 
 
+def test_an_alias_that_is_the_name_of_another_entry_is_a_mistake(tmp_path: Path) -> None:
+    """An entry is found by its name first: the alias was never reached, and nothing said so."""
+    theirs = write_files(tmp_path / "theirs", {**FILES, "chips/more.yaml": SOUND.replace("{", "{aliases: [short], ")})
+    text = "delta:\n  extends: alpha\n  aliases: [beta]\nepsilon: {extends: alpha, aliases: [short, ALPHA]}\n"
+    mine = write_files(tmp_path / "mine", {"chips/mine.yaml": text})
+    library = Library.load([mine, theirs])
+    for spoilt in ("delta", "beta", "Beta"):
+        with pytest.raises(SpecError, match=r"'beta' is the name of the entry at .*chips\.yaml:\d+, which") as caught:
+            library.find("chip", spoilt)
+        assert [(problem.line, problem.path) for problem in caught.value.problems] == [(3, "delta.aliases")]
+    for taken in ("short", "ALPHA"):  # the first is their alias, the second is found as it is written
+        assert library.find("chip", taken).name == "epsilon"
+    assert library.find("chip", "alpha").name == "alpha"
+
+
 def test_names_given_twice_spoil_that_name_only(tmp_path: Path) -> None:
     library = library_with(tmp_path, "gamma: {extends: beta}\nzeta: {extends: beta}\n")
     assert library.find("chip", "zeta").values["peak_flops"].number == 40e12
