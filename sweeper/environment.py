@@ -34,7 +34,7 @@ def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
         "packages": {name: version(name) for name in PACKAGES},
         "kernel_hash": kernel_hash(),
         "plugins": installed(ours),
-        "plugin_faults": list(_faults()),
+        "plugin_faults": list(dict.fromkeys(_faults())),
         "variables": {
             name: os.environ[name]
             for name in sorted(os.environ)
@@ -45,6 +45,7 @@ def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _faults() -> Iterator[str]:
+    """What is wrong with plug-ins together; the same may keep several checks from being made."""
     for check in CHECKS:
         try:
             resolve_name(check)()

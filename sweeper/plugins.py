@@ -19,7 +19,7 @@ from typing import Any
 from sweeper.errors import EnvironmentFault, UsageFault, unknown
 
 KINDS = {
-    "numbers": "a vocabulary: numbers that a study may give",
+    "numbers": "a dict of sweeper.words.attributes.Attribute by name: numbers that a study may give",
     "equations": "a module that declares equations, or a tuple of them; they join every family",
     "families": "a Variant: a family of workloads like one of ours, with some equations of its own",
     "backends": "a class of executors, see sweeper.running.backends",
@@ -54,6 +54,16 @@ class Chart:
     draw: Callable[[Any, Path, str], Iterable[Path]]
 
 
+TYPES: dict[str, Any] = {
+    "numbers": Mapping,
+    "families": Variant,
+    "backends": Callable,
+    "formats": Callable,
+    "charts": Chart,
+}
+"""What the object of an entry point has to be an instance of, by kind; what uses them looks at those of the others."""
+
+
 def named(kind: str, ours: Iterable[str]) -> tuple[str, ...]:
     """All names of a kind, ours first."""
     return tuple(dict.fromkeys([*ours, *(point.name for point in _points(kind))]))
@@ -83,8 +93,12 @@ def loaded(kind: str, ours: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 def home(kind: str, ours: Iterable[str], name: str) -> str:
     """The package, by its first name, whose sources what has a name is made of."""
-    points = (point for point in _points(kind) if point.name == name)
-    return "sweeper" if name in ours else next(points).module.partition(".")[0]
+    return "sweeper" if name in ours else _point(kind, name).module.partition(".")[0]
+
+
+def label(kind: str, name: str) -> str:
+    """A plug-in as messages call it: its name, its kind and the package that registers it."""
+    return f"the plug-in {name!r} ({_singular(kind)}) of {owner(_point(kind, name))}"
 
 
 def owner(point: EntryPoint) -> str:
@@ -123,13 +137,19 @@ def _points(kind: str) -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=f"sweeper.{kind}"), key=lambda point: (point.name, owner(point))))
 
 
+def _point(kind: str, name: str) -> EntryPoint:
+    return next(point for point in _points(kind) if point.name == name)
+
+
 def _load(kind: str, point: EntryPoint) -> Any:
     try:
-        return point.load()
+        given = point.load()
     except Exception as error:  # whatever a package raises when it is imported
         said = f"{type(error).__name__}: {error}"
-        message = f"the plug-in {point.name!r} ({_singular(kind)}) of {owner(point)} cannot be loaded: {said}"
-        raise EnvironmentFault(message) from error
+        raise EnvironmentFault(f"{label(kind, point.name)} cannot be loaded: {said}") from error
+    if not isinstance(given, TYPES.get(kind, object)):
+        raise EnvironmentFault(f"{label(kind, point.name)} is of type {type(given).__name__}, not {KINDS[kind]}")
+    return given
 
 
 def _problem(kind: str, ours: Mapping[str, Any], point: EntryPoint) -> str:

@@ -195,6 +195,16 @@ REFUSED = {
     "no choice of ours": ({"equations/a": "doubled"}, {"doubled.py": UNKNOWN_CHOICE}, "overlap: sometimes"),
     "no equation": ({"equations/a": "doubled"}, {"doubled.py": "x = 1\n"}, "is no equations"),
     "cannot be imported": ({"equations/a": "doubled"}, {"doubled.py": "import moon\n"}, "No module named 'moon'"),
+    "numbers are no dict": (
+        {"numbers/a": "doubled"},
+        {"doubled.py": "x = 1\n"},
+        "of broken 1.0 is of type module, not a",
+    ),
+    "number is no attribute": (
+        {"numbers/a": "words:NUMBERS"},
+        {"words.py": "NUMBERS = {'water_price': 3.0}\n"},
+        "gives 'water_price' as 3.0, which is no sweeper.words.attributes.Attribute",
+    ),
     "not there": ({"equations/a": "doubled:gone"}, {"doubled.py": DOUBLED}, "gone"),
     "our number": ({"numbers/a": "words:NUMBERS"}, {"words.py": WORDS}, "chips, which is a number already"),
     "no library": ({"libraries/a": "doubled"}, {"doubled.py": DOUBLED}, "is no package with a folder"),
@@ -225,6 +235,21 @@ def test_what_cannot_be_is_refused_in_one_line(case: str, tmp_path: Path) -> Non
         any(message in told for told in [*about["plugin_faults"], about["plugins"][0]["problem"]])
         or case == "our entry"
     )
+
+
+def test_objects_of_another_type_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    kinds = ("backends", "charts", "families", "formats")
+    site = installed(tmp_path / "site", "wrong", {f"{kind}/mine": "wrong:THING" for kind in kinds}, {})
+    (site / "wrong.py").write_text("THING = {}\n")
+    problems = [each["problem"] for each in answer(site, "env")["plugins"]]
+    assert [problem.partition(",")[0] for problem in problems] == [
+        f"the plug-in 'mine' ({kind}) of wrong 1.0 is of type dict" for kind in ("family", "backend", "format", "chart")
+    ]
+    out = tmp_path / "out"
+    for words in (("run", str(small(tmp_path)), "--backend", "mine", "--out", str(out)), ("list", "chart")):
+        found = sweeper(site, *words)
+        assert found.returncode == 3 and found.stderr.count("\n") == 1 and found.stderr.strip() in problems
+    assert not out.exists()
 
 
 def test_a_family_that_is_like_none_is_refused(tmp_path: Path) -> None:

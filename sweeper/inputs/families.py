@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from sweeper.engine.program import InputColumn
-from sweeper.errors import EnvironmentFault, listed
+from sweeper.errors import EnvironmentFault, brief, listed
 from sweeper.inputs.numbers import Surroundings
 from sweeper.inputs.workloads import graph_columns, layer_columns, table_columns
 from sweeper.kernels.codes import SWITCHES
@@ -17,7 +17,7 @@ from sweeper.kernels.models import MODELS, instead
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable, layout_of
-from sweeper.plugins import Variant, loaded
+from sweeper.plugins import Variant, label, loaded
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 
 
@@ -72,7 +72,7 @@ def families() -> Mapping[str, Family]:
     for name, variant in loaded("families", FAMILIES).items():
         if name not in FAMILIES:
             layout_of(name)  # refuses what is like no table
-            _check(f"the plug-in {name!r} (family)", variant.equations)
+            _check(label("families", name), _equations(variant.equations), variant.equations)
             every[name] = _like(every[variant.like], name, variant)
     return every
 
@@ -81,15 +81,15 @@ def _like(ours: Family, name: str, variant: Variant) -> Family:
     """A family of a plug-in, given the one that it is like."""
     tasks = {name if key == variant.like else key: metrics for key, metrics in ours.metrics.items()}
     metrics = tasks if variant.metrics is None else dict.fromkeys(tasks, variant.metrics)
-    return replace(ours, equations=instead(variant.equations, ours.equations), metrics=metrics)
+    return replace(ours, equations=instead(_equations(variant.equations), ours.equations), metrics=metrics)
 
 
 def _added_equations() -> list[Equation]:
     """Equations that plug-ins add to every family."""
     added: list[Equation] = []
     for name, given in loaded("equations").items():
-        own, whose = _equations(given), f"the plug-in {name!r} (equation)"
-        _check(whose, own)
+        own, whose = _equations(given), label("equations", name)
+        _check(whose, own, given)
         others = [*(equation for ours in MODELS.values() for equation in ours), *added]
         written = {output.name for other in others for output in other.outputs}
         names = {other.name for other in others}
@@ -118,10 +118,11 @@ def _equations(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def _check(whose: str, equations: Sequence[Equation]) -> None:
-    """Raise EnvironmentFault if a plug-in has no equations, or if one depends on a choice that there is not."""
+def _check(whose: str, equations: Sequence[Equation], given: Any) -> None:
+    """Raise EnvironmentFault if a plug-in, as it is given, has no equations, or if one depends on a choice that there
+    is not."""
     if not equations or not all(isinstance(equation, Equation) for equation in equations):
-        raise EnvironmentFault(f"{whose} is no equations: see sweeper.kernels.equation")
+        raise EnvironmentFault(f"{whose} is no equations: see sweeper.kernels.equation; found {brief(given)}")
     for equation in equations:
         switch, choices = equation.when or ("", ())
         if switch and not {*choices} <= {*SWITCHES.get(switch, ())}:

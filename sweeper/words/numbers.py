@@ -1,7 +1,7 @@
 """The words of mappings and runs: numbers that an axis may sweep, beyond those of library entries."""
 
-from sweeper.errors import EnvironmentFault, listed
-from sweeper.plugins import loaded
+from sweeper.errors import EnvironmentFault, brief, listed
+from sweeper.plugins import label, loaded
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, vocabulary, whole
 from sweeper.words.ranges import (
     BUCKET,
@@ -93,12 +93,18 @@ OURS = vocabulary(
 
 
 def _added() -> dict[str, Attribute]:
-    """Numbers of plug-ins. Raises EnvironmentFault for a name that is taken."""
+    """Numbers of plug-ins. Raises EnvironmentFault for what is no number, and for a name that is taken."""
     found: dict[str, Attribute] = {}
     for name, attributes in loaded("numbers").items():
+        for number, attribute in attributes.items():
+            if not isinstance(attribute, Attribute):
+                raise EnvironmentFault(
+                    f"{label('numbers', name)} gives {number!r} as {brief(attribute)}, which is no "
+                    "sweeper.words.attributes.Attribute"
+                )
         taken = sorted(attributes.keys() & {*OURS, *found})
         if taken:
-            raise EnvironmentFault(f"the plug-in {name!r} (number) adds {listed(taken)}, which is a number already")
+            raise EnvironmentFault(f"{label('numbers', name)} adds {listed(taken)}, which is a number already")
         found |= vocabulary(**attributes)
     return found
 
