@@ -313,6 +313,14 @@ def test_one_wheel_beside_another_package_of_kernels(tmp_path: Path) -> None:
     assert "cooled" in said("sweeper", "list", "family")
 
 
+def test_an_equation_that_reads_its_own_column_is_told(tmp_path: Path) -> None:
+    module = DOUBLED.replace("system_power_W", "doubled_power_W")
+    site = installed(tmp_path / "site", "doubled", {"equations/a": "doubled"}, {"doubled.py": module})
+    found = sweeper(site, "plan", str(small(tmp_path, output={"columns": ["doubled_power_W"]})))
+    told = "equations in a circle: doubled_power of doubled reads doubled_power_W, which doubled_power writes\n"
+    assert (found.returncode, found.stderr) == (3, told)
+
+
 def test_a_parameter_that_nothing_writes_is_told_with_its_equation(tmp_path: Path) -> None:
     module = DOUBLED.replace("system_power_W", "system_power")
     site = installed(tmp_path / "site", "doubled", {"equations/a": "doubled"}, {"doubled.py": module})

@@ -6,13 +6,15 @@ which is evaluated once per distinct combination of those columns.
 
 import difflib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from sweeper.engine.fuse import Argument, Fusion, Loop
+from sweeper.errors import EnvironmentFault
 from sweeper.kernels.equation import Equation, Output
 
 Values = Mapping[str, np.ndarray]
@@ -138,8 +140,12 @@ def choose(switches: Mapping[str, str], equations: Iterable[Equation]) -> dict[s
 
 
 def required(wanted: Iterable[str], writers: Mapping[str, Equation], inputs: Collection[str]) -> list[Equation]:
-    """Equations that the wanted columns need, each after those it reads from."""
+    """Equations that the wanted columns need, each after those it reads from.
+
+    Raises UnknownColumn for a column that nothing gives, EnvironmentFault for equations that read each other's.
+    """
     ordered: dict[str, Equation] = {}
+    entered: dict[str, Equation] = {}
 
     def visit(column: str, asked: str, reader: Equation | None) -> None:
         if column in inputs:
@@ -147,14 +153,33 @@ def required(wanted: Iterable[str], writers: Mapping[str, Equation], inputs: Col
         if column not in writers:
             raise UnknownColumn(column, [*writers, *inputs], asked, reader)
         equation = writers[column]
+        if equation.name in entered:
+            raise EnvironmentFault(_circle([*entered.values()], equation))
         if equation.name not in ordered:
+            entered[equation.name] = equation
             for name in equation.inputs:
                 visit(name, asked, equation)
-            ordered[equation.name] = equation
+            ordered[equation.name] = entered.pop(equation.name)
 
     for column in wanted:
         visit(column, column, None)
     return list(ordered.values())
+
+
+def _circle(entered: Sequence[Equation], again: Equation) -> str:
+    """What is wrong with equations, each reading the next, of which the last reads one `again`."""
+    circle = [*entered[entered.index(again) :], again]
+    steps = (
+        f"{reader.name} of {reader.function.__module__} reads {_first_of(reader, writer)}"
+        for reader, writer in pairwise(circle)
+    )
+    return f"equations in a circle: {', '.join(steps)}, which {again.name} writes"
+
+
+def _first_of(reader: Equation, writer: Equation) -> str:
+    """The first column that an equation reads of another."""
+    written = {output.name for output in writer.outputs}
+    return next(name for name in reader.inputs if name in written)
 
 
 def dependencies(equations: Iterable[Equation], inputs: Mapping[str, InputColumn]) -> dict[str, frozenset[str]]:

@@ -16,6 +16,7 @@ from sweeper.engine.program import (
     dependencies,
     required,
 )
+from sweeper.errors import EnvironmentFault
 from sweeper.kernels.equation import Output
 from sweeper.kernels.equation import equation as declared
 
@@ -25,7 +26,8 @@ def equation(
 ) -> Any:
     """What a program asks of an equation."""
     written = tuple(SimpleNamespace(name=output) for output in outputs)
-    return SimpleNamespace(name=name, inputs=inputs, outputs=written, when=when)
+    function = SimpleNamespace(__module__="water")
+    return SimpleNamespace(name=name, inputs=inputs, outputs=written, when=when, function=function)
 
 
 def given(name: str, *needs: str) -> InputColumn:
@@ -56,6 +58,19 @@ def test_equations_come_after_those_that_they_read_from_and_each_once() -> None:
     assert required(["side"], writers, {"side"}) == []
     with pytest.raises(UnknownColumn, match=r"no column 'cots' \(did you mean 'cost'\?\)"):
         required(["cots"], writers, {"side"})
+
+
+def test_equations_that_read_each_other_are_named() -> None:
+    area, edge = equation("area", ("side", "edge"), ("area",)), equation("edge", ("rim",), ("edge",))
+    rim, own = equation("rim", ("area",), ("rim",)), equation("own", ("own",), ("own",))
+    writers = choose({}, [area, edge, rim, own, equation("cost", ("area",), ("cost",))])
+    for wanted, told in (
+        ("own", "own of water reads own, which own writes"),
+        ("cost", "area of water reads edge, edge of water reads rim, rim of water reads area, which area writes"),
+    ):
+        with pytest.raises(EnvironmentFault) as fault:
+            required([wanted], writers, {"side"})
+        assert str(fault.value) == f"equations in a circle: {told}"
 
 
 def test_a_column_depends_on_what_any_of_its_inputs_depends_on() -> None:
