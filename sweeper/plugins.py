@@ -9,14 +9,14 @@ adds the equations that its module declares, once it is installed. Nothing is im
 computes is looked at by the name of its package alone: its sources decide which compiled kernels may be used.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from sweeper.errors import EnvironmentFault, UsageFault, unknown
+from sweeper.errors import EnvironmentFault, UsageFault, brief, listed, unknown
 
 KINDS = {
     "numbers": "a dict of sweeper.words.attributes.Attribute by name: numbers that a study may give",
@@ -99,6 +99,19 @@ def home(kind: str, ours: Iterable[str], name: str) -> str:
 def label(kind: str, name: str) -> str:
     """A plug-in as messages call it: its name, its kind and the package that registers it."""
     return f"the plug-in {name!r} ({_singular(kind)}) of {owner(_point(kind, name))}"
+
+
+def assert_words(whose: str, names: Iterable[object]) -> None:
+    """Raise EnvironmentFault for a name of a plug-in that is no word, which nothing that is written can call."""
+    for name in names:
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise EnvironmentFault(f"{whose} adds {brief(name)}, which is no name: write letters, digits and _")
+
+
+def assert_free(whose: str, names: Iterable[str], taken: Container[str], by: str) -> None:
+    """Raise EnvironmentFault for names of a plug-in that are taken; `by` says what gives or writes them."""
+    if twice := [name for name in dict.fromkeys(names) if name in taken]:
+        raise EnvironmentFault(f"{whose} adds {listed(twice)}, which is taken: {by} it; choose another name")
 
 
 def owner(point: EntryPoint) -> str:

@@ -206,7 +206,11 @@ REFUSED = {
         "gives 'water_price' as 3.0, which is no sweeper.words.attributes.Attribute",
     ),
     "not there": ({"equations/a": "doubled:gone"}, {"doubled.py": DOUBLED}, "gone"),
-    "our number": ({"numbers/a": "words:NUMBERS"}, {"words.py": WORDS}, "chips, which is a number already"),
+    "our number": (
+        {"numbers/a": "words:NUMBERS"},
+        {"words.py": WORDS},
+        "adds chips, which is taken: a study gives it",
+    ),
     "no library": ({"libraries/a": "doubled"}, {"doubled.py": DOUBLED}, "is no package with a folder"),
     "our entry": (
         {"libraries/a": "lib"},
@@ -235,6 +239,27 @@ def test_what_cannot_be_is_refused_in_one_line(case: str, tmp_path: Path) -> Non
         any(message in told for told in [*about["plugin_faults"], about["plugins"][0]["problem"]])
         or case == "our entry"
     )
+
+
+NAMES = {
+    ("number", "workload"): "workload, which is taken: a study gives it",
+    ("number", "x y"): "'x y', which is no name",
+    ("number", "system_power_W"): "system_power_W, which is taken: an equation has it",
+    ("number", "heads"): "heads, which is taken: an equation has it",
+    ("equation", "chips"): "chips, which is taken: a study gives it",
+    ("equation", "memory_bandwidth_Bps"): "memory_bandwidth_Bps, which is taken: a study gives it",
+    ("equation", "doubled power_W"): "'doubled power_W', which is no name",
+}
+"""What is said of the name of a number, or of an equation's column."""
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_names_that_are_taken_or_none_are_refused(kind: str, name: str, tmp_path: Path) -> None:
+    code = {"number": WORDS.replace("chips'", f"{name}'"), "equation": DOUBLED.replace("doubled_power_W", name)}[kind]
+    point = {"number": {"numbers/a": "named:NUMBERS"}, "equation": {"equations/a": "named"}}[kind]
+    site = installed(tmp_path / "site", "named", point, {"named.py": code})
+    (fault,) = answer(site, "env")["plugin_faults"]
+    assert fault.startswith(f"the plug-in 'a' ({kind}) of named 1.0 adds {NAMES[kind, name]}")
 
 
 def test_objects_of_another_type_are_named_before_anything_is_written(tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from sweeper.kernels.models import MODELS, instead
 from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable, layout_of
-from sweeper.plugins import Variant, label, loaded
+from sweeper.plugins import Variant, assert_free, assert_words, label, loaded
+from sweeper.words.columns import GIVEN
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
+from sweeper.words.numbers import ADDED
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def families() -> Mapping[str, Family]:
 
     Raises EnvironmentFault for plug-ins that cannot be what they say, or that are in each other's way.
     """
+    _check_numbers()
     added = _added_equations()
     every = {name: replace(ours, equations=(*ours.equations, *added)) for name, ours in FAMILIES.items()}
     for name, variant in loaded("families", FAMILIES).items():
@@ -82,6 +85,21 @@ def _like(ours: Family, name: str, variant: Variant) -> Family:
     tasks = {name if key == variant.like else key: metrics for key, metrics in ours.metrics.items()}
     metrics = tasks if variant.metrics is None else dict.fromkeys(tasks, variant.metrics)
     return replace(ours, equations=instead(_equations(variant.equations), ours.equations), metrics=metrics)
+
+
+@cache
+def _ours() -> tuple[frozenset[str], frozenset[str]]:
+    """Columns that our equations read, and those that they write."""
+    every = [equation for ours in MODELS.values() for equation in ours]
+    written = frozenset(output.name for equation in every for output in equation.outputs)
+    return frozenset(name for equation in every for name in equation.inputs), written
+
+
+def _check_numbers() -> None:
+    """Raise EnvironmentFault for a number of a plug-in that would hide a column of ours, or be hidden by it."""
+    for plugin, numbers in ADDED.items():
+        names = {*numbers, *(number.column for number in numbers.values())}
+        assert_free(label("numbers", plugin), sorted(names), frozenset().union(*_ours()), "an equation has")
 
 
 def _added_equations() -> list[Equation]:
@@ -119,10 +137,15 @@ def _equations(given: Any) -> tuple[Any, ...]:
 
 
 def _check(whose: str, equations: Sequence[Equation], given: Any) -> None:
-    """Raise EnvironmentFault if a plug-in, as it is given, has no equations, or if one depends on a choice that there
-    is not."""
+    """Raise EnvironmentFault if a plug-in, as it is given, has no equations, or if one writes what is no column of its
+    own, or depends on a choice that there is not."""
     if not equations or not all(isinstance(equation, Equation) for equation in equations):
         raise EnvironmentFault(f"{whose} is no equations: see sweeper.kernels.equation; found {brief(given)}")
+    names = [output.name for equation in equations for output in equation.outputs]
+    read, written = _ours()
+    assert_words(whose, names)
+    # What is given comes first: an equation that writes it would never be asked.
+    assert_free(whose, names, GIVEN | (read - written), "a study gives")
     for equation in equations:
         switch, choices = equation.when or ("", ())
         if switch and not {*choices} <= {*SWITCHES.get(switch, ())}:

@@ -9,11 +9,13 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
+from sweeper.kernels.codes import NAMED_FORMATS
+from sweeper.plugins import assert_free, label
 from sweeper.words.attributes import Attribute, free
 from sweeper.words.defaults import NAMED, NAMED_DEFAULTS
-from sweeper.words.numbers import NUMBERS
+from sweeper.words.numbers import ADDED, NUMBERS, OURS
 from sweeper.words.ranges import PARAMETER
-from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, ROLES
+from sweeper.words.system import ATTRIBUTES, ENTRY_DEFAULTS, NUMERIC, OVERRIDES, ROLES
 
 USUAL_PARTITIONING = "kernel_by_kernel"
 """How a graph is cut where a study does not say."""
@@ -115,3 +117,25 @@ def default(name: str) -> float | str:
 
 DEFAULTS = {name: default(name) for name in (*NAMED, *NUMBERS) if name in NAMED or NUMBERS[name].default is not None}
 """What holds of the columns of mappings and choices where a study is silent; those that it must give are left out."""
+
+
+KEYS = frozenset({"point_id", "feasible"})
+"""Columns that a dataset has besides those of its study."""
+
+
+def _given() -> frozenset[str]:
+    """Names that a study gives, or the engine for it, or a dataset.
+
+    Raises EnvironmentFault for a number of a plug-in that has such a name.
+    """
+    names = {*KEYS, *NAMED, *ROLES, "partitioning", *OURS, *map(engine_column, (*OURS, *OVERRIDES))}
+    names.update(map(format_column, NAMED_FORMATS))
+    for plugin, numbers in ADDED.items():
+        words = {*numbers, *(number.column for number in numbers.values())}
+        assert_free(label("numbers", plugin), sorted(words), names, "a study gives")
+        names |= words
+    return frozenset(names)
+
+
+GIVEN = _given()
+"""Names that no equation may write, since what a study gives comes first."""

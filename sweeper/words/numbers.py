@@ -1,7 +1,9 @@
 """The words of mappings and runs: numbers that an axis may sweep, beyond those of library entries."""
 
-from sweeper.errors import EnvironmentFault, brief, listed
-from sweeper.plugins import label, loaded
+from collections.abc import Mapping
+
+from sweeper.errors import EnvironmentFault, brief
+from sweeper.plugins import assert_words, label, loaded
 from sweeper.words.attributes import Attribute, count, flag, fraction, free, vocabulary, whole
 from sweeper.words.ranges import (
     BUCKET,
@@ -92,22 +94,19 @@ OURS = vocabulary(
 """Our own of them."""
 
 
-def _added() -> dict[str, Attribute]:
-    """Numbers of plug-ins. Raises EnvironmentFault for what is no number, and for a name that is taken."""
-    found: dict[str, Attribute] = {}
-    for name, attributes in loaded("numbers").items():
-        for number, attribute in attributes.items():
-            if not isinstance(attribute, Attribute):
-                raise EnvironmentFault(
-                    f"{label('numbers', name)} gives {number!r} as {brief(attribute)}, which is no "
-                    "sweeper.words.attributes.Attribute"
-                )
-        taken = sorted(attributes.keys() & {*OURS, *found})
-        if taken:
-            raise EnvironmentFault(f"{label('numbers', name)} adds {listed(taken)}, which is a number already")
-        found |= vocabulary(**attributes)
-    return found
+def _vocabulary(whose: str, given: Mapping[str, object]) -> dict[str, Attribute]:
+    """Numbers of a plug-in. Raises EnvironmentFault for what is no number, and for a name that no study can write."""
+    found = {name: attribute for name, attribute in given.items() if isinstance(attribute, Attribute)}
+    for name in given.keys() - found.keys():
+        raise EnvironmentFault(
+            f"{whose} gives {name!r} as {brief(given[name])}, which is no sweeper.words.attributes.Attribute"
+        )
+    assert_words(whose, [name for number, attribute in found.items() for name in (number, attribute.column or number)])
+    return vocabulary(**found)
 
 
-NUMBERS = {**OURS, **_added()}
+ADDED = {name: _vocabulary(label("numbers", name), given) for name, given in loaded("numbers").items()}
+"""Numbers of each plug-in; `sweeper.words.columns` refuses those whose names are taken."""
+
+NUMBERS = {**OURS, **{name: number for numbers in ADDED.values() for name, number in numbers.items()}}
 """Numbers that an axis may sweep, beyond the attributes of library entries: ours, and those of plug-ins."""
