@@ -9,7 +9,7 @@ from typing import Any
 
 from sweeper.engine.compilation.cache import kernel_hash
 from sweeper.errors import EnvironmentFault
-from sweeper.plugins import installed
+from sweeper.plugins import installed, misnamed
 from sweeper.running import BACKENDS
 
 PACKAGES = ("sweeper", "ray", "numba", "llvmlite", "numpy", "pyarrow", "polars", "pydantic", "pint")
@@ -46,6 +46,7 @@ def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
 
 def _faults() -> Iterator[str]:
     """What is wrong with plug-ins together; the same may keep several checks from being made."""
+    yield from misnamed()
     for check in CHECKS:
         try:
             resolve_name(check)()

@@ -9,7 +9,7 @@ adds the equations that its module declares, once it is installed. Nothing is im
 computes is looked at by the name of its package alone: its sources decide which compiled kernels may be used.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -142,6 +142,15 @@ def installed(ours: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
         for kind in KINDS
         for point in _points(kind)
     ]
+
+
+def misnamed() -> Iterator[str]:
+    """What is wrong with entry points whose groups are called as ours are, but are of no kind: nothing reads them."""
+    known = [f"sweeper.{kind}" for kind in KINDS]
+    for group in sorted(entry_points().groups):
+        if group.startswith("sweeper.") and group not in known:
+            for point in entry_points(group=group):
+                yield f"the plug-in {point.name!r} of {owner(point)}: {unknown('group', group, known)}"
 
 
 @cache

@@ -262,6 +262,15 @@ def test_names_that_are_taken_or_none_are_refused(kind: str, name: str, tmp_path
     assert fault.startswith(f"the plug-in 'a' ({kind}) of named 1.0 adds {NAMES[kind, name]}")
 
 
+def test_a_misspelt_group_is_told(tmp_path: Path) -> None:
+    site = installed(tmp_path / "site", "doubled", {"equation/a": "doubled"}, {"doubled.py": DOUBLED})
+    (fault,) = answer(site, "env")["plugin_faults"]
+    told = (
+        "the plug-in 'a' of doubled 1.0: unknown group 'sweeper.equation', did you mean 'sweeper.equations'?"
+    )
+    assert fault.startswith(told)
+
+
 def test_objects_of_another_type_are_named_before_anything_is_written(tmp_path: Path) -> None:
     kinds = ("backends", "charts", "families", "formats")
     site = installed(tmp_path / "site", "wrong", {f"{kind}/mine": "wrong:THING" for kind in kinds}, {})
