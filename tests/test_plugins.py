@@ -253,6 +253,16 @@ NAMES = {
 """What is said of the name of a number, or of an equation's column."""
 
 
+@pytest.mark.parametrize(
+    ("unit", "told"), [("bananas", ": unknown unit 'bananas'; its name says W"), ("J", " is in 'J'; its name says W")]
+)
+def test_units_that_are_unknown_or_not_those_of_the_name_are_refused(unit: str, told: str, tmp_path: Path) -> None:
+    module = DOUBLED.replace('"W"', f'"{unit}"')
+    site = installed(tmp_path / "site", "doubled", {"equations/a": "doubled"}, {"doubled.py": module})
+    (fault,) = answer(site, "env")["plugin_faults"]
+    assert fault == f"the plug-in 'a' (equation) of doubled 1.0: doubled_power_W{told}"
+
+
 @pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_names_that_are_taken_or_none_are_refused(kind: str, name: str, tmp_path: Path) -> None:
     code = {"number": WORDS.replace("chips'", f"{name}'"), "equation": DOUBLED.replace("doubled_power_W", name)}[kind]
@@ -265,9 +275,7 @@ def test_names_that_are_taken_or_none_are_refused(kind: str, name: str, tmp_path
 def test_a_misspelt_group_is_told(tmp_path: Path) -> None:
     site = installed(tmp_path / "site", "doubled", {"equation/a": "doubled"}, {"doubled.py": DOUBLED})
     (fault,) = answer(site, "env")["plugin_faults"]
-    told = (
-        "the plug-in 'a' of doubled 1.0: unknown group 'sweeper.equation', did you mean 'sweeper.equations'?"
-    )
+    told = "the plug-in 'a' of doubled 1.0: unknown group 'sweeper.equation', did you mean 'sweeper.equations'?"
     assert fault.startswith(told)
 
 

@@ -18,6 +18,7 @@ from sweeper.library.graph_workload import Workload
 from sweeper.library.layers.model import LayeredModel
 from sweeper.library.table_workload import OperatorTable, layout_of
 from sweeper.plugins import Variant, assert_free, assert_words, label, loaded
+from sweeper.reading.units import QuantityError, check_unit
 from sweeper.words.columns import GIVEN
 from sweeper.words.metrics import CALCULON_METRICS, GRAPH_METRICS, LAYER_METRICS, OPERATOR_METRICS
 from sweeper.words.numbers import ADDED
@@ -96,10 +97,21 @@ def _ours() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _check_numbers() -> None:
-    """Raise EnvironmentFault for a number of a plug-in that would hide a column of ours, or be hidden by it."""
+    """Raise EnvironmentFault for a number of a plug-in that would hide a column of ours, or be hidden by it, and for
+    one whose unit is not that of its column."""
     for plugin, numbers in ADDED.items():
         names = {*numbers, *(number.column for number in numbers.values())}
         assert_free(label("numbers", plugin), sorted(names), frozenset().union(*_ours()), "an equation has")
+        _check_units(label("numbers", plugin), ((number.column, number.unit) for number in numbers.values()))
+
+
+def _check_units(whose: str, units: Iterable[tuple[str, str]]) -> None:
+    """Raise EnvironmentFault for a unit of a plug-in's column that is unknown or not that of its name."""
+    try:
+        for column, unit in units:
+            check_unit(column, unit)
+    except QuantityError as fault:
+        raise EnvironmentFault(f"{whose}: {fault}") from None
 
 
 def _added_equations() -> list[Equation]:
@@ -138,7 +150,7 @@ def _equations(given: Any) -> tuple[Any, ...]:
 
 def _check(whose: str, equations: Sequence[Equation], given: Any) -> None:
     """Raise EnvironmentFault if a plug-in, as it is given, has no equations, or if one writes what is no column of its
-    own, or depends on a choice that there is not."""
+    own, in a unit that is none or another than its name says, or depends on a choice that there is not."""
     if not equations or not all(isinstance(equation, Equation) for equation in equations):
         raise EnvironmentFault(f"{whose} is no equations: see sweeper.kernels.equation; found {brief(given)}")
     names = [output.name for equation in equations for output in equation.outputs]
@@ -146,6 +158,7 @@ def _check(whose: str, equations: Sequence[Equation], given: Any) -> None:
     assert_words(whose, names)
     # What is given comes first: an equation that writes it would never be asked.
     assert_free(whose, names, GIVEN | (read - written), "a study gives")
+    _check_units(whose, ((output.name, output.unit) for equation in equations for output in equation.scalars))
     for equation in equations:
         switch, choices = equation.when or ("", ())
         if switch and not {*choices} <= {*SWITCHES.get(switch, ())}:

@@ -14,7 +14,8 @@ from typing import Any
 from sweeper.errors import brief, listed
 from sweeper.reading.known_units import KNOWN
 from sweeper.reading.limits import possible
-from sweeper.words.attributes import Attribute
+from sweeper.words.attributes import Attribute, ending
+from sweeper.words.ranges import BY_UNIT
 
 _PREFIXES = {
     "f": "1/10**15", "p": "1/10**12", "n": "1/10**9", "u": "1/10**6", "µ": "1/10**6", "μ": "1/10**6",
@@ -287,3 +288,30 @@ def in_range(number: float, attribute: Attribute, value: object) -> float:
         percent = f"; write {number:g} % for a percentage" if share and 1.0 < number <= 100.0 else ""
         raise QuantityError(f"found {brief(value)}; {attribute.about} must be {possible(attribute)}{percent}")
     return number
+
+
+ENDINGS = {ending(unit): unit for unit in BY_UNIT if unit != "flop/s" and not unit.startswith("1/")}
+"""Units by the endings of the columns that have them, but for `_flops`, which is also of counts, and for rates of what
+has no unit."""
+
+
+def ending_unit(column: str) -> str | None:
+    """The unit that the name of a column ends with; None if it ends with none, or per unit with one of another.
+
+    >>> ending_unit("water_cost_usd_per_s"), ending_unit("samples_per_s"), ending_unit("shape")
+    ('usd/s', None, None)
+    """
+    longest = max((each for each in ENDINGS if column.endswith(each)), key=len, default="")
+    return None if column.removesuffix(longest).endswith("_per") else ENDINGS.get(longest)
+
+
+def check_unit(column: str, unit: str) -> None:
+    """Raise QuantityError for the unit of a column if it is unknown, or not what the name of the column ends with."""
+    said = ending_unit(column)
+    hint = f"; its name says {said}" if said else ""
+    try:
+        found = si(f"1 {unit}")
+    except QuantityError as fault:
+        raise QuantityError(f"{column}: {fault}{hint}") from None
+    if said and found != si(f"1 {said}"):
+        raise QuantityError(f"{column} is in {brief(unit)}{hint}")

@@ -90,7 +90,7 @@ def vocabulary(**attributes: Attribute) -> dict[str, Attribute]:
     'wire_rate_Bps'
     """
     return {
-        name: attribute if attribute.column else replace(attribute, column=f"{name}{_ending(attribute.unit)}")
+        name: attribute if attribute.column else replace(attribute, column=f"{name}{ending(attribute.unit)}")
         for name, attribute in attributes.items()
     }
 
@@ -104,7 +104,7 @@ def repeated(parts: Iterable[str], attributes: Mapping[str, Attribute]) -> dict[
     }
 
 
-def _ending(unit: str) -> str:
+def ending(unit: str) -> str:
     """A unit as the ending of a column: `_usd_per_mm2` for `usd/mm^2`."""
     for rate, short in RATES.items():
         unit = unit.replace(rate, short)

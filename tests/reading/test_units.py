@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweeper.kernels.models import EQUATIONS
 from sweeper.library.library import builtin_specs
 from sweeper.reading.known_units import KNOWN
-from sweeper.reading.units import EXAMPLES, QuantityError, attribute_value, parsed, quantity, si
+from sweeper.reading.units import EXAMPLES, QuantityError, attribute_value, check_unit, parsed, quantity, si
 from sweeper.words.attributes import Attribute
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import ATTRIBUTES
@@ -158,3 +159,8 @@ def test_any_text_is_a_number_or_refused(text: str, unit: str) -> None:
         return
     assert isinstance(number, float)
     assert math.isfinite(number)
+
+
+def test_units_of_our_columns_are_those_of_their_names() -> None:
+    for column in {(output.name, output.unit) for equation in EQUATIONS for output in equation.scalars}:
+        check_unit(*column)
