@@ -2,7 +2,8 @@
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.metadata import version
 from pkgutil import resolve_name
 from typing import Any
@@ -22,9 +23,9 @@ CHECKS = (
 """What refuses plug-ins that load, but cannot be what they say."""
 
 
-def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
-    """Versions, processor count, plug-ins, what is wrong with these together (`formats` are ours), and the variables
-    that change how sweeper runs."""
+def environment(formats: Mapping[str, Any], checks: Iterable[Callable[[], object]] = ()) -> dict[str, Any]:
+    """Versions, processor count, plug-ins, what is wrong with these together (`formats` are ours, and `checks` refuse
+    more of them), and the variables that change how sweeper runs."""
     ours = {"backends": BACKENDS, "formats": formats}
     return {
         "python": platform.python_version(),
@@ -34,7 +35,7 @@ def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
         "packages": {name: version(name) for name in PACKAGES},
         "kernel_hash": kernel_hash(),
         "plugins": installed(ours),
-        "plugin_faults": list(dict.fromkeys(_faults())),
+        "plugin_faults": list(dict.fromkeys(_faults(checks))),
         "variables": {
             name: os.environ[name]
             for name in sorted(os.environ)
@@ -44,11 +45,17 @@ def environment(formats: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _faults() -> Iterator[str]:
+def _faults(checks: Iterable[Callable[[], object]]) -> Iterator[str]:
     """What is wrong with plug-ins together; the same may keep several checks from being made."""
     yield from misnamed()
-    for check in CHECKS:
+    # Modules refuse plug-ins while they are imported, too: each check imports its own.
+    every: list[Callable[[], object]] = [*(partial(_call, name) for name in CHECKS), *checks]
+    for check in every:
         try:
-            resolve_name(check)()
+            check()
         except EnvironmentFault as fault:
             yield str(fault)
+
+
+def _call(name: str) -> object:
+    return resolve_name(name)()

@@ -279,6 +279,17 @@ def test_a_misspelt_group_is_told(tmp_path: Path) -> None:
     assert fault.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("out", "out, which is taken: another option"), ("mark-down", "'mark-down', which is no name")]
+)
+def test_formats_that_cannot_be_options_are_refused(name: str, told: str, tmp_path: Path) -> None:
+    site = installed(tmp_path / "site", "shown", {f"formats/{name}": "shown:text"}, {"shown.py": "text = str\n"})
+    (fault,) = answer(site, "env")["plugin_faults"] if name == "out" else [sweeper(site, "env").stderr.strip()]
+    assert fault.startswith(f"the plug-in {name!r} (format) of shown 1.0 adds {told}")
+    found = sweeper(site, "show", "dse80")
+    assert (found.returncode, found.stderr) == (3, f"{fault}\n")
+
+
 def test_objects_of_another_type_are_named_before_anything_is_written(tmp_path: Path) -> None:
     kinds = ("backends", "charts", "families", "formats")
     site = installed(tmp_path / "site", "wrong", {f"{kind}/mine": "wrong:THING" for kind in kinds}, {})

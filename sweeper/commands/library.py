@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from sweeper.commands.completing import entries, kinds, starts
-from sweeper.commands.shared import FORMATS, LIBRARY, command, echo, library_of
+from sweeper.commands.shared import FORMATS, LIBRARY, AnsweringCommand, command, echo, library_of
 from sweeper.errors import UsageFault, unknown
 
 
@@ -116,7 +116,9 @@ def env() -> None:
     """
     from sweeper.environment import environment
 
-    about = environment(FORMATS)
+    root = click.get_current_context().find_root().command
+    commands = root.commands.values() if isinstance(root, click.Group) else ()
+    about = environment(FORMATS, [each.check_formats for each in commands if isinstance(each, AnsweringCommand)])
     echo(about, lambda: "\n".join(f"{key}: {value}" for key, value in about.items()))
 
 

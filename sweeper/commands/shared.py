@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from sweeper.commands.completing import settings, studies
 from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, SpecError, SweeperError, UsageFault, listed
-from sweeper.plugins import find, named
+from sweeper.plugins import assert_free, assert_words, find, label, named
 from sweeper.running import BACKENDS
 from sweeper.views.text import infinite_in, without_nan
 
@@ -152,6 +152,8 @@ class AnsweringCommand(click.Command):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        own = {option.lstrip("-") for each in self.params for option in (*each.opts, *each.secondary_opts)}
+        self.taken = own.union({"help"}, (str(each.name) for each in self.params))
         self.params += [
             click.Option(
                 [f"--{name}", name],
@@ -161,7 +163,14 @@ class AnsweringCommand(click.Command):
                 help=f"Print the answer as {name}.",
             )
             for name in named("formats", FORMATS)
+            if name not in self.taken and name.isidentifier()
         ]
+
+    def check_formats(self) -> None:
+        """Raise EnvironmentFault for a format of a plug-in whose name cannot be that of an option of the command."""
+        for name in named("formats", ()):
+            assert_words(label("formats", name), [name])
+            assert_free(label("formats", name), [name], self.taken, "another option or argument has")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(args=[*args])
@@ -176,6 +185,7 @@ class AnsweringCommand(click.Command):
                 # A terminal that cannot show a letter gets its code.
                 stream.reconfigure(errors="backslashreplace")
         try:
+            self.check_formats()
             super().invoke(ctx)
         except SweeperError as error:
             click.echo(str(error), err=True)
