@@ -28,7 +28,7 @@ def keys_within(value: object) -> set[str]:
 
 
 DESIGNS = {
-    "cost DESIGN": [["a100", "--draws", "3"], ["a100", "--draws", "3", "--versus", "h100"]],
+    "cost DESIGN": [["a100", "--draws", "300"], ["a100", "--draws", "300", "--versus", "h100"]],
     "cost-check": [[]],
     "generate TEMPLATE": [["gpu_n7"]],
     "grades FILE": [[str(ROOT / "examples" / "grades.yaml"), "--draws", "3"]],
