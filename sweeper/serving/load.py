@@ -281,7 +281,7 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
         ", ".join(f"{show(rate)} {unit}" for unit, rate in rates.items()),
     ]
     if math.isnan(load.request_time_s.p99):
-        lines.append("-: of so few requests less than one lies beyond that quantile")
+        lines.append("-: of so few requests less than one lies beyond that quantile; say more --requests")
     if load.found:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")

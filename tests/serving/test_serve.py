@@ -1,6 +1,7 @@
 """`sweeper serve`: pass times from the models of a study, traffic, and what a user is told."""
 
 import json
+import math
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -139,6 +140,12 @@ def test_an_idle_server_answers_as_its_models_say() -> None:
     assert load.time_to_first_token_s.mean == pytest.approx(told["time_to_first_token_s"][0], rel=0.02)
     assert load.time_per_output_token_s.mean == pytest.approx(told["time_per_output_token_s"][0], rel=0.02)
     assert load.request_time_s.p99 == pytest.approx(told["request_time_s"][0], rel=0.02)
+
+
+def test_quantiles_of_few_requests_are_not_known() -> None:
+    seen = [under_load(replica(), drawn(Traffic(count, 64, 4, rate=1.0))).request_time_s for count in (9, 10, 99, 100)]
+    assert [math.isnan(each.p90) for each in seen] == [True, False, False, False]
+    assert [math.isnan(each.p99) for each in seen] == [True, True, True, False]
 
 
 @pytest.mark.parametrize("length", [100, 8_192, 65_536])
