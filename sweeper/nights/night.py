@@ -155,11 +155,9 @@ def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
     return CHUNK_S * (plan.chunk_count + plan.piece_count) / max(plan.point_count, 1)
 
 
-def record_of(
-    source: str, plan: RunnablePlan, result: RunResult | OutputConflict, run: Folder, why: str
-) -> StudyRecord:
-    """What came of a study that was run, or not for a conflict; `why` it is unfinished, if it is."""
-    if isinstance(result, OutputConflict):
+def record_of(source: str, plan: RunnablePlan, result: RunResult | SweeperError, run: Folder, why: str) -> StudyRecord:
+    """What came of a study that was run, or kept from being complete by an error; `why` it is unfinished, if it is."""
+    if isinstance(result, SweeperError):
         return StudyRecord(plan.name, source, UNFINISHED, run=run_name(plan), problem=str(result))
     receipts = read_receipts(run).values()
     record = StudyRecord(
@@ -188,7 +186,10 @@ def record_of(
         told = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common() if reason != "feasible")
         return replace(record, state=INFEASIBLE, problem=f"no row is feasible: {told}")
     objectives = dict(plan.resolved.get("objectives") or [])
-    return replace(record, winners=winners(run, objectives))
+    try:
+        return replace(record, winners=winners(run, objectives))
+    except NoDataset as damage:  # Done since it was completed, while other studies ran.
+        return replace(record, state=UNFINISHED, problem=str(damage))
 
 
 def checked(

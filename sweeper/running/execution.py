@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict
+from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict, SweeperError
 from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
@@ -54,7 +54,7 @@ def run(
     error unless `quiet`, or to `progress`.
 
     Chunks that fail are listed in the result and in failures.json. Raises OutputConflict, EnvironmentFault (disk full,
-    no cluster), UsageFault (workers without Ray) and Interrupted.
+    no cluster, a part that was taken away meanwhile), UsageFault (workers without Ray) and Interrupted.
 
     >>> import tempfile, sweeper
     >>> folder = tempfile.TemporaryDirectory()
@@ -66,10 +66,10 @@ def run(
     return only(run_all([plan], out, how, limits=limits, verify=verify, progress=progress or usual_progress(quiet)))
 
 
-def only(results: Sequence[RunResult | OutputConflict]) -> RunResult:
-    """The result of a batch of one plan. Raises the conflict that it has instead."""
+def only(results: Sequence[RunResult | SweeperError]) -> RunResult:
+    """The result of a batch of one plan. Raises the error that it has instead."""
     (result,) = results
-    if isinstance(result, OutputConflict):
+    if isinstance(result, SweeperError):
         raise result
     return result
 
@@ -106,9 +106,9 @@ def run_all(
     progress: Progress,
     costs: Sequence[float] | None = None,
     until: Callable[[], bool] = bool,
-) -> list[RunResult | OutputConflict]:
-    """Compute what is missing of several plans with the same workers; a result for each, or the conflict that keeps its
-    directory from being written, which spoils no other one.
+) -> list[RunResult | SweeperError]:
+    """Compute what is missing of several plans with the same workers; a result for each, or the error that keeps it
+    from being complete and spoils no other one: a conflict about its directory, or damage there while it ran.
 
     `costs` are the seconds that a point of each plan is expected to take, in any unit; dear chunks come first, and
     progress counts them. No chunk is begun once `until` is true. For the rest see `run`.

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from sweeper.errors import EnvironmentFault
+from sweeper.errors import EnvironmentFault, NoDataset, listed
 from sweeper.running.batch import Batch
 from sweeper.running.chunk import Failure, Job
 from sweeper.running.limits import Limits
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.progress import Progress
 from sweeper.running.storage.folders import Folder
-from sweeper.running.storage.listing import open_pieces
+from sweeper.running.storage.listing import lost, open_pieces
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.store import Receipt, ReceiptLog, complete, feasible_in, tried_in
 from sweeper.shown import Shown
@@ -68,6 +68,8 @@ class State:
         self.log = ReceiptLog(folder)
         self.missing = dict.fromkeys(self._missing())
         """Chunks that are not committed, each after those of its pieces."""
+        self.lost: list[str] = []
+        """What was taken away or cut while it ran, in words."""
         self._before = len(self.parts)
         self._seconds = 0.0
         self._begun = time.monotonic()
@@ -105,15 +107,25 @@ class State:
         self.complete_if_all()
 
     def complete_if_all(self) -> None:
-        """Complete the dataset if nothing is missing, once."""
+        """Complete the dataset if nothing is missing, once. Receipts do not tell what was lost since: it is looked."""
         if not self.missing and not self._completed:
             self._completed = True
             self.log.flush()
-            complete(self.folder, self.plan, self.receipts)
+            self.lost = lost(self.folder, sorted(self.parts, key=lambda part: part.chunk))
+            if not self.lost:
+                complete(self.folder, self.plan, self.receipts)
             self._seconds = time.monotonic() - self._begun
 
-    def result(self) -> RunResult:
-        """What there is now."""
+    @property
+    def is_complete(self) -> bool:
+        """Whether all is committed and the dataset says so."""
+        return self._completed and not self.lost
+
+    def result(self) -> RunResult | NoDataset:
+        """What there is now, or which part of it was lost while it ran."""
+        if self.lost:
+            told = f"{self.folder} was damaged while it ran: {listed(self.lost)}"
+            return NoDataset(f"{told}; run the same study again to go on from what is there")
         parts = self.parts
         return RunResult(
             directory=str(self.folder),
@@ -157,7 +169,7 @@ class Execution:
         if isinstance(outcome, Receipt):
             state, chunk = self._of(outcome.chunk)
             state.enter(replace(outcome, chunk=chunk))
-            if not state.missing and len(self.states) > 1:
+            if state.is_complete and len(self.states) > 1:
                 self.progress.note(f"{state.plan.name}: complete; {self._done()} of {len(self.states)} studies")
             self.progress.advance(state.counted(chunk, outcome.points) * state.cost)
         elif isinstance(outcome, Failure):
@@ -195,7 +207,7 @@ class Execution:
         )
 
     def _done(self) -> int:
-        return sum(not state.missing for state in self.states)
+        return sum(state.is_complete for state in self.states)
 
     def _of(self, number: int) -> tuple[State, int]:
         index, chunk = self.batch.plan.locate(number)

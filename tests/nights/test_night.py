@@ -244,6 +244,19 @@ def test_failed_chunks_are_a_problem_until_they_are_computed(tmp_path: Path) -> 
     assert (mended.exit_code, [study.computed_chunks for study in mended.studies]) == (0, [2, 0])
 
 
+@pytest.mark.parametrize("moment", ["while it runs", "when all are complete"])
+def test_a_run_that_was_damaged_spoils_no_other_study(tmp_path: Path, moment: str) -> None:
+    plans = (FakePlan("huge"), FakePlan("small", chunks=2, size=20))
+    at = 3 if moment == "while it runs" else sum(plan.chunks for plan in plans)
+    watcher = Watcher(at=at, action=lambda: next(tmp_path.glob("runs/huge-*/data/part-00000000*")).unlink())
+    record = fake_night(tmp_path, plans, watcher)
+    (problem,) = record.problems
+    assert problem.startswith("huge: ") and "part-00000000.parquet is missing" in problem
+    assert (record.exit_code, [study.state for study in record.studies]) == (1, ["unfinished", "complete"])
+    again = fake_night(tmp_path, plans)
+    assert (again.exit_code, [study.computed_chunks for study in again.studies]) == (0, [1, 0])
+
+
 def test_a_night_that_ends_at_the_first_failure_says_of_the_others_why(tmp_path: Path) -> None:
     plans = (FakePlan("bad", fail=(0,)), FakePlan("good"))
     record = fake_night(tmp_path, plans, limits=Limits(retries=0, fail_fast=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict, UsageFault
+from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, OutputConflict, UsageFault
 from sweeper.running.batch import Plans
 from sweeper.running.execution import Demanded, only, run, run_all
 from sweeper.running.limits import Limits
@@ -220,6 +220,18 @@ def test_a_run_that_is_not_what_its_name_says_spoils_no_other_one(tmp_path: Path
     _, small, _ = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
     assert isinstance(small, OutputConflict) and "cannot be read" in str(small)
     assert not place.get("run.lock")
+
+
+def test_a_run_that_was_damaged_while_it_ran_spoils_no_other_one(
+    tmp_path: Path, expected: dict[str, dict[str, bytes]]
+) -> None:
+    watcher = Watcher(at=3, action=lambda: next(tmp_path.glob("fast-*/data/part-00000000*")).unlink())
+    fast, small, split = run_all(PLANS, tmp_path, LOCAL, progress=watcher)
+    assert isinstance(fast, NoDataset) and "is missing" in str(fast)
+    assert datasets([only([small]), only([split])]) == {name: expected[name] for name in ("small", "split")}
+    assert [message.partition(";")[0] for message in watcher.messages] == ["small: complete", "split: complete"]
+    assert watcher.messages[-1].endswith("2 of 3 studies")
+    assert [result.computed_chunks for result in all_of(PLANS, tmp_path)] == [1, 0, 0]
 
 
 def test_a_full_disk_ends_the_batch_and_what_is_committed_stays(

@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import sweeper
-from sweeper.errors import EnvironmentFault, Interrupted, UsageFault
+from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, UsageFault
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
 from sweeper.running.progress import Bar, Lines, duration
@@ -60,6 +61,30 @@ def test_a_full_disk_ends_the_run_and_leaves_no_half_part(tmp_path: Path) -> Non
     assert sorted(file.name for file in (directory / "data").iterdir()) == [part_name(chunk) for chunk in range(3)]
     assert not (directory / "run.lock").exists()
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 3
+    assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "words", "again"),
+    [
+        ("data/part-00000001.parquet", os.remove, "is missing", 1),
+        ("data/part-00000001.parquet", lambda file: os.truncate(file, 5), "has 5 bytes instead of", 1),
+        ("resolved.json", os.remove, "is missing", 0),
+    ],
+)
+def test_a_run_that_was_damaged_while_it_ran_is_not_called_complete(
+    tmp_path: Path, file: str, damage: Callable[[Path], None], words: str, again: int
+) -> None:
+    def do() -> None:
+        (found,) = tmp_path.glob(f"*/{file}")
+        damage(found)
+
+    with pytest.raises(NoDataset, match=f"{file} {words}.*run the same study again to go on") as caught:
+        run(PLAN, tmp_path, progress=Watcher(at=3, action=do))
+    assert caught.value.exit_code == 3
+    (directory,) = tmp_path.iterdir()
+    assert not {"manifest.json", "_SUCCESS", "run.lock"} & {each.name for each in directory.iterdir()}
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == again
     assert dataset(directory) == dataset(run(PLAN, tmp_path / "other", quiet=True).directory)
 
 

@@ -10,7 +10,8 @@ directory, is read and its checksum compared. `verify` does so for all.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sweeper.errors import NoDataset, OutputConflict, listed
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import Folder, StoredFile
 from sweeper.running.storage.places import folder
-from sweeper.running.storage.resolved import read_resolved
+from sweeper.running.storage.resolved import RESOLVED, read_resolved
 from sweeper.running.storage.store import (
     DATA,
     FAILURES,
@@ -69,6 +70,14 @@ def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, R
         for chunk, receipt in read_receipts(run).items()
         if not _fault(run, receipt, places[DATA if receipt.piece_of is None else PIECES], receipt.at, verify)
     }
+
+
+def lost(run: Folder, known: Iterable[Part]) -> list[str]:
+    """What of a run is not there any more, or has another size than was committed, in words; no content is read."""
+    entries = run.entries(DATA)
+    faults = ((part.file, _fault(run, part, entries, math.inf, verify=False)) for part in known)
+    head = [] if RESOLVED in run.entries("") else [f"{RESOLVED} is missing"]
+    return head + [f"{file} {fault}" for file, fault in faults if fault]
 
 
 def parts(where: str | Path | Folder, partial: bool = False, verify: bool = False) -> Sequence[Part]:
