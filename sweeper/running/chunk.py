@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sweeper.errors import EnvironmentFault
 from sweeper.plugins import computing
 from sweeper.running.plans import RunnablePlan, WorkPlan
-from sweeper.running.storage.folders import STORAGE_FULL, Folder
+from sweeper.running.storage.folders import REMEDIES, UNWRITABLE, Folder
 from sweeper.running.storage.store import (
     DATA,
     PIECES,
@@ -188,9 +188,11 @@ def committed(work: Work, found: Evaluated | Failure) -> Receipt | Failure:
 
 
 def _failure(chunk: int, error: Exception) -> Failure:
-    full = isinstance(error, OSError) and error.errno in STORAGE_FULL
     text = "".join(traceback.format_exception(error))[-TRACEBACK_LETTERS:]
-    return Failure(chunk, f"{type(error).__name__}: {error}"[:500], text, storage=full)
+    failure = Failure(chunk, f"{type(error).__name__}: {error}"[:500], text)
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        return replace(failure, error=f"{failure.error}; {REMEDIES[error.errno]}", storage=True)
+    return failure
 
 
 def peak_memory_B() -> int:

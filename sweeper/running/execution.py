@@ -4,6 +4,7 @@ Executors differ in where chunks are computed and share everything else. A run t
 some chunks is taken up again by calling `run` again with the same plan and place.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ from sweeper.running.interrupt import Stop
 from sweeper.running.limits import USUAL, Limits
 from sweeper.running.plans import RunnablePlan, assert_countable
 from sweeper.running.progress import POINTS, Progress, phase, progress_on_stderr
-from sweeper.running.states import Execution, RunResult, State
-from sweeper.running.storage.folders import STORAGE_FULL, Folder
-from sweeper.running.storage.listing import intact
+from sweeper.running.states import Execution, RunResult, State, result_of
+from sweeper.running.storage.folders import REMEDIES, UNWRITABLE, Folder
+from sweeper.running.storage.listing import complete_parts, intact
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import (
@@ -135,19 +136,35 @@ def run_all(
             for state in states:
                 state.complete_if_all()
     except OSError as error:
-        advice = f". Free some space, then {RESUME}." if error.errno in STORAGE_FULL else ""
-        raise EnvironmentFault(f"cannot write to {place}: {error}{advice}") from error
+        raise _unwritable(place, error) from error
     return [state.result() if isinstance(state, State) else state for state in found]
 
 
-def _opened(run_of: Folder, plan: RunnablePlan, cost: float, verify: bool, stack: ExitStack) -> State | OutputConflict:
-    """What is known of a run, whose lock is held until the stack is closed."""
+def _unwritable(place: Folder, error: OSError) -> EnvironmentFault:
+    """What to do about an error of writing in a place."""
+    remedy = REMEDIES.get(error.errno or 0)
+    advice = f"; {remedy}, then {RESUME}" if remedy else ""
+    return EnvironmentFault(f"cannot write to {place}: {error}{advice}")
+
+
+def _opened(
+    run_of: Folder, plan: RunnablePlan, cost: float, verify: bool, stack: ExitStack
+) -> State | RunResult | SweeperError:
+    """What is known of a run, whose lock is held until the stack is closed; of one that is complete its result, for
+    which nothing is written."""
+    begun = time.monotonic()
     try:
+        if whole := complete_parts(run_of, plan, verify):
+            return result_of(run_of, whole, time.monotonic() - begun)
         lock = stack.enter_context(Lock(run_of))
         claim(run_of, plan)
         return State(plan, run_of, lock, intact(run_of, plan, verify), cost)
     except OutputConflict as conflict:
         return conflict
+    except OSError as error:
+        if error.errno in UNWRITABLE:
+            raise
+        return _unwritable(run_of, error)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def forecast(plan: RunnablePlan, out: str | Path | Folder, workers: int = 1) -> 
     numbers = [number for chunk in missing for number in plan.pieces(chunk) or (chunk,) if number not in receipts]
     points = sum(plan.chunk_points(number) for number in numbers)
     committed = [receipt for receipt in receipts.values() if receipt.piece_of is None]
-    sample = (_told(list(receipts.values())) if receipts else _tried(plan, run, numbers)) if numbers else None
+    measured = [receipt for receipt in receipts.values() if receipt.seconds]  # Of some the manifest alone tells.
+    sample = (_told(measured) if measured else _tried(plan, run, numbers)) if numbers else None
     share = points / sample.points if sample else 0.0
     return Forecast(
         study=plan.name,

@@ -14,7 +14,7 @@ from sweeper.running.progress import Progress
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import lost, open_pieces
 from sweeper.running.storage.lock import Lock
-from sweeper.running.storage.store import Receipt, ReceiptLog, complete, feasible_in, tried_in
+from sweeper.running.storage.store import Part, Receipt, ReceiptLog, complete, feasible_in, tried_in
 from sweeper.shown import Shown
 
 NOTHING_FEASIBLE = 5
@@ -55,6 +55,20 @@ class RunResult(Shown):
     def exit_code(self) -> int:
         """0 if the dataset is complete, 1 if it is not, 5 if it has no feasible row."""
         return 1 if self.failed or self.missing else NOTHING_FEASIBLE if self.feasible == 0 else 0
+
+
+def result_of(run: Folder, parts: Sequence[Part], seconds: float) -> RunResult:
+    """The result of a run that was complete already, with all of its parts; to see that took so long."""
+    return RunResult(
+        directory=str(run),
+        points=sum(part.points for part in parts),
+        rows=sum(part.rows for part in parts),
+        seconds=seconds,
+        computed_chunks=0,
+        failed=[],
+        tried=tried_in(parts),
+        feasible=feasible_in(parts),
+    )
 
 
 class State:
@@ -174,7 +188,7 @@ class Execution:
             self.progress.advance(state.counted(chunk, outcome.points) * state.cost)
         elif isinstance(outcome, Failure):
             if outcome.storage:
-                raise EnvironmentFault(f"{outcome.error}; free some space")
+                raise EnvironmentFault(outcome.error)
             state, chunk = self._of(outcome.chunk)
             whole = chunk < state.plan.chunk_count
             failure = replace(outcome, chunk=chunk, piece_of=None if whole else state.plan.chunk_of(chunk))

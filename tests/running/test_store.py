@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import socket
 import time
 from dataclasses import asdict, replace
@@ -17,13 +18,14 @@ from sweeper.digests import content_hash
 from sweeper.errors import EnvironmentFault, NoDataset, OutputConflict, UsageFault
 from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
+from sweeper.running.forecast import forecast
 from sweeper.running.storage import store
 from sweeper.running.storage.folders import Folder, LocalFolder
 from sweeper.running.storage.listing import parts, read_receipts, status
 from sweeper.running.storage.lock import FILE, STALE_S, Lock, current_holder
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import Receipt
-from tests.support.fake_plan import FakePlan, dataset
+from tests.support.fake_plan import ClosedFolder, FakePlan, dataset
 from tests.support.fake_ray import FakeClock, receipt
 
 PLAN = FakePlan()
@@ -227,6 +229,46 @@ def test_lost_or_wrong_end_files_are_restored_without_computing(tmp_path: Path, 
     (directory / file).unlink()
     assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
     assert dataset(directory) == before
+
+
+def test_a_complete_run_is_answered_where_nothing_can_be_written(tmp_path: Path) -> None:
+    first = run(PLAN, tmp_path, quiet=True)
+    again = run(PLAN, ClosedFolder(tmp_path), quiet=True)
+    assert replace(again, seconds=0.0) == replace(first, seconds=0.0, computed_chunks=0)
+
+
+@pytest.mark.parametrize("reason", [errno.EROFS, errno.EACCES])
+def test_an_unfinished_run_where_nothing_can_be_written_is_told_so(tmp_path: Path, reason: int) -> None:
+    (finished(tmp_path) / "data" / "part-00000003.parquet").unlink()
+    with pytest.raises(EnvironmentFault, match=r"cannot write to .*run\.lock'; make that place writable") as caught:
+        run(PLAN, ClosedFolder(tmp_path, reason), quiet=True)
+    assert "space" not in str(caught.value)
+
+
+def test_what_is_complete_needs_no_receipts(tmp_path: Path) -> None:
+    """The manifest, for which the marker vouches, has the same checksums."""
+    directory = finished(tmp_path)
+    before = dataset(directory)
+    shutil.rmtree(directory / "receipts")
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+    (directory / "data" / "part-00000003.parquet").unlink()
+    assert (forecast(PLAN, tmp_path).chunks, forecast(PLAN, tmp_path).tried) == (1, 1)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 1
+    assert dataset(directory) == before
+
+
+def test_a_thorough_check_of_a_complete_run_reads_all_parts(tmp_path: Path) -> None:
+    """Here the marker is younger than the damage, as in a copied directory that was touched."""
+    directory = finished(tmp_path)
+    alter(directory / "data" / "part-00000003.parquet")
+    os.utime(directory / "_SUCCESS", (time.time() + 60.0,) * 2)
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 0
+    assert run(PLAN, tmp_path, quiet=True, verify=True).computed_chunks == 1
+
+
+def test_a_complete_run_that_somebody_removes_is_in_use(tmp_path: Path) -> None:
+    with Lock(LocalFolder(finished(tmp_path))), pytest.raises(OutputConflict, match="is in use"):
+        run(PLAN, tmp_path, quiet=True)
 
 
 def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> None:

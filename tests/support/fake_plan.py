@@ -191,6 +191,22 @@ class FullFolder(LocalFolder):
         super()._write(stream, data)
 
 
+@dataclass(frozen=True)
+class ClosedFolder(LocalFolder):
+    """A place where nothing can be written, for a reason of the system."""
+
+    reason: int = errno.EROFS
+
+    def put(self, path: str, data: Data) -> None:
+        raise OSError(self.reason, os.strerror(self.reason), self.uri(path))
+
+    def put_new(self, path: str, data: Data) -> bool:
+        raise OSError(self.reason, os.strerror(self.reason), self.uri(path))
+
+    def remove(self, path: str) -> None:
+        raise OSError(self.reason, os.strerror(self.reason), self.uri(path))
+
+
 class Watcher(Progress):
     """Progress that records messages, and acts when the n-th chunk is committed."""
 

@@ -21,7 +21,12 @@ import pyarrow as pa
 
 Data: TypeAlias = bytes | pa.Buffer
 
-STORAGE_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
+    **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "make that place writable or choose another one"),
+}
+"""What to do about an error of writing, by its number."""
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 """Errors that every further write would meet as well."""
 
 BLOCK_B = 4 << 20

@@ -19,6 +19,7 @@ from typing import Any
 from sweeper.errors import NoDataset, OutputConflict, listed
 from sweeper.running.plans import RunnablePlan
 from sweeper.running.storage.folders import Folder, StoredFile
+from sweeper.running.storage.lock import FILE
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import RESOLVED, read_resolved
 from sweeper.running.storage.store import (
@@ -30,6 +31,7 @@ from sweeper.running.storage.store import (
     SUCCESS,
     Part,
     Receipt,
+    assert_own,
     feasible_in,
     marker_bytes,
     part_name,
@@ -67,9 +69,36 @@ def intact(run: Folder, plan: RunnablePlan, verify: bool = False) -> dict[int, R
     places = {DATA: entries, PIECES: run.entries(PIECES)}
     return {
         chunk: receipt
-        for chunk, receipt in read_receipts(run).items()
+        for chunk, receipt in {**_vouched(run), **read_receipts(run)}.items()
         if not _fault(run, receipt, places[DATA if receipt.piece_of is None else PIECES], receipt.at, verify)
     }
+
+
+def _vouched(run: Folder) -> dict[int, Receipt]:
+    """Parts for which the marker of a run vouches, as receipts of its time, which do not tell how they were made."""
+    success = run.entries("").get(SUCCESS)
+    if success is None:
+        return {}
+    try:
+        known = _manifest(run)
+    except NoDataset:
+        return {}
+    at = success.modified
+    return {part.chunk: Receipt(**vars(part), seconds=0.0, host="", pid=0, peak_B=0, at=at) for part in known}
+
+
+def complete_parts(run: Folder, plan: RunnablePlan, verify: bool = False) -> Sequence[Part]:
+    """Parts of a run of a plan that is complete, as it was committed, and in use by nobody; of any other run nothing.
+
+    It needs no lock: who writes a run takes the marker away before anything else, and removes the lock last.
+    """
+    if {SUCCESS, FILE} & run.entries("").keys() != {SUCCESS}:
+        return ()
+    try:
+        assert_own(run, plan)
+        return parts(run, verify=verify)
+    except (NoDataset, OutputConflict):  # Told, if it cannot be mended, by who holds the lock.
+        return ()
 
 
 def lost(run: Folder, known: Iterable[Part]) -> list[str]:
