@@ -31,6 +31,7 @@ from sweeper.running.on_ray.scheduler import (
 )
 from sweeper.running.on_ray.session import CHECK_CLUSTER_S, STANDSTILL_S, Membership, Vitals
 from sweeper.running.on_ray.slots import FirstActors, Slot
+from sweeper.running.on_ray.telling import last_words
 from sweeper.running.queue import ChunkQueue, Outcome
 from sweeper.running.storage.store import Receipt
 from tests.support.fake_ray import (
@@ -242,6 +243,24 @@ def test_of_several_chunks_only_the_one_that_hangs_is_given_up() -> None:
     assert sorted(received(found)) == [chunk for chunk in range(100) if chunk != 50]
     assert [outcome.chunk for _, outcome in found if isinstance(outcome, Failure)] == [50]
     assert found[-1][0] < 30.0 + 2.0 + 30.0 + 20.0
+
+
+LOG = "[2026-11-30 08:09:57,828 E 29601 29999] core_worker.cc:609: "
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("", ""),
+        (f"{LOG}:info_message: Attempting to recover 1 lost objects by resubmitting their tasks.\n", ""),
+        ("\x1b[33m(raylet)\x1b[0m The node has been marked dead. This can happen when a\n\t(1) raylet crashes\n", ""),
+        (f"{LOG}Failed to connect to GCS.\n{LOG}:info_message: Attempting to recover\n", "Failed to connect to GCS."),
+        ("Traceback (most recent call last):\n  File 'x'\nMemoryError: no more\n\n", "MemoryError: no more"),
+        ("x" * 1000, "x" * 300),
+    ],
+)
+def test_why_ray_has_ended_is_told_by_no_line_of_what_it_does_about_it(said: str, words: str) -> None:
+    assert last_words(said) == words
 
 
 def test_a_lost_machine_gives_all_its_chunks_back() -> None:

@@ -23,6 +23,7 @@ from sweeper.running.backends import Demand, Requested
 from sweeper.running.on_ray.driver import BUG, END, FAULT, OUTCOMES, STOP, Order
 from sweeper.running.on_ray.family import MARK, end
 from sweeper.running.on_ray.session import CLUSTER_ADVICE, temporary_directory
+from sweeper.running.on_ray.telling import last_words
 from sweeper.running.queue import Outcome
 
 TICK_S = 1.0
@@ -140,9 +141,8 @@ class RayExecutor:
 
     def _lost(self) -> EnvironmentFault:
         self._said.seek(0)
-        lines = [line.strip() for line in self._said.read().splitlines() if line.strip()]
-        last = f": {lines[-1][:300]}" if lines else ""
-        return EnvironmentFault(f"lost Ray{last}{self._advice()}")
+        words = last_words(self._said.read())
+        return EnvironmentFault(f"lost Ray: it has ended{f' ({words})' if words else ''}{self._advice()}")
 
     def _advice(self) -> str:
         return f". {CLUSTER_ADVICE}" if self._demand.address else ""
