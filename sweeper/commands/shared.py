@@ -352,6 +352,20 @@ def place_of_runs(name: str, given: Given, out: str) -> str:
     return name
 
 
+def _since(run: Any, plan: Any) -> str:
+    """In what a plan differs from an earlier run of its study, in words; nothing where that cannot be told."""
+    from sweeper.nights.diff import resolved
+    from sweeper.nights.inputs import CONSEQUENCE, changes
+
+    try:
+        before = resolved(run)["study"]
+    except NoDataset:  # damaged, or of placements
+        return ""
+    after = json.loads(json.dumps(plan.resolved))
+    found = [f"{each.name} ({each.kind})" for each in changes(before, after) if each.kind != CONSEQUENCE]
+    return f" as it is now, which differs from {run.name} in {listed(found)}" if found else ""
+
+
 def found_run(name: str, given: Given, out: str) -> Found:
     """A run directory as given, by path or by its name under `out`, or that of a study under `out`, which holds no
     other."""
@@ -377,9 +391,9 @@ def found_run(name: str, given: Given, out: str) -> Found:
         options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
         others = [entry.run for entry in runs_in(place) if entry.study == plan.name]
         told = f"; runs of other versions or settings, which can be named instead: {listed(others)}" if others else ""
+        since = _since(place.inside(others[0]), plan) if others else ""
         raise EnvironmentFault(
-            f"{name}: this study has not been run with this version of the code; do: "
-            f"sweeper run {name}{options} --out {out}{told}"
+            f"{name}: this study has not been run{since}; do: sweeper run {name}{options} --out {out}{told}"
         )
     assert_own(folder(directory), plan)
     return Found(directory, OF_STUDY)

@@ -14,7 +14,7 @@ from sweeper.running.limits import Limits
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.lock import Lock
 from tests.support.fake_plan import FakePlan
-from tests.support.nights import FFT, IMPOSSIBLE, write
+from tests.support.nights import FFT, IMPOSSIBLE, SLOW_DDR, SN10, write
 
 
 def call(*arguments: object) -> Result:
@@ -234,6 +234,24 @@ def test_a_name_that_is_none_is_told(tmp_path: Path) -> None:
     other = call("status", tmp_path / "study.yaml", "--out", out)
     assert other.exit_code == 3
     assert f"runs of other versions or settings, which can be named instead: {name}" in other.stderr
+
+
+def test_what_differs_from_the_latest_run_of_a_study_is_told(tmp_path: Path) -> None:
+    write(tmp_path, {"study.yaml": SN10, "mine/memories/slow.yaml": SLOW_DDR})
+    asked = ("status", tmp_path / "study.yaml", "--out", tmp_path / "out")
+    assert "study.yaml: this study has not been run; do: sweeper run" in call(*asked).stderr
+    call("run", tmp_path / "study.yaml", "--out", tmp_path / "out", "-q")
+    (name,) = left(tmp_path / "out")
+
+    def told(*options: object) -> str:
+        return call(*asked, *options).stderr.partition(";")[0].partition(f"which differs from {name} in ")[2]
+
+    library = ("--library", tmp_path / "mine")
+    assert "memory/ddr4_sn10/bandwidth (library)" in told(*library)
+    assert "axis" not in told(*library) and "equation" not in told(*library)
+    assert told("--set", "link=pcie4").startswith("link (axis)")
+    (tmp_path / "out" / name / "resolved.json").write_text("{")
+    assert "this study has not been run; do: sweeper run" in call(*asked, *library).stderr
 
 
 def test_another_study_in_the_place_of_a_run_is_told(tmp_path: Path) -> None:
