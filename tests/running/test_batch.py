@@ -1,6 +1,7 @@
 """Several plans as one batch: the bytes of each alone, no trouble of one in another, dear chunks first."""
 
 import os
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from sweeper.running.storage.folders import Folder, LocalFolder
 from sweeper.running.storage.listing import read_receipts, status
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.store import run_folder
-from tests.support.fake_plan import DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
+from tests.support.fake_plan import ClosedFolder, DeadlyFolder, FakePlan, FullFolder, Watcher, dataset
 
 LOCAL = Demanded()
 FAST, SMALL, SPLIT = FakePlan("fast", 6), FakePlan("small", 3, size=20), FakePlan("split", 4, size=400, split=4)
@@ -220,6 +221,21 @@ def test_a_run_that_is_not_what_its_name_says_spoils_no_other_one(tmp_path: Path
     _, small, _ = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
     assert isinstance(small, OutputConflict) and "cannot be read" in str(small)
     assert not place.get("run.lock")
+
+
+def test_a_run_that_cannot_be_opened_spoils_no_other_one(tmp_path: Path, expected: dict[str, dict[str, bytes]]) -> None:
+    run_folder(tmp_path, SMALL).put("data", b"a file")
+    fast, small, split = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
+    assert isinstance(small, EnvironmentFault) and re.match(
+        r"cannot write to .*small-\w+: .*Not a directory", str(small)
+    )
+    assert datasets([only([fast]), only([split])]) == {name: expected[name] for name in ("fast", "split")}
+    assert not list(tmp_path.glob("*/run.lock"))
+
+
+def test_a_place_that_is_read_only_ends_the_batch(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="Read-only file system.*make that place writable"):
+        all_of(PLANS, ClosedFolder(tmp_path))
 
 
 def test_a_run_that_was_damaged_while_it_ran_spoils_no_other_one(
