@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import sweeper
 from sweeper.cli import main
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.lock import Lock
+from sweeper.running.storage.store import claim, run_folder
 from tests.support.fake_plan import FakePlan
 from tests.support.nights import FFT, IMPOSSIBLE, SLOW_DDR, SN10, write
 
@@ -252,6 +254,13 @@ def test_what_differs_from_the_latest_run_of_a_study_is_told(tmp_path: Path) -> 
     assert told("--set", "link=pcie4").startswith("link (axis)")
     (tmp_path / "out" / name / "resolved.json").write_text("{")
     assert "this study has not been run; do: sweeper run" in call(*asked, *library).stderr
+
+
+def test_of_an_optimized_study_too_what_is_the_same_is_not_told(tmp_path: Path) -> None:
+    plan = sweeper.plan("chips_per_package")
+    claim(run_folder(tmp_path, plan), plan)
+    told = call("status", plan.name, "--out", tmp_path, "--set", "gradient_format=bf16").stderr
+    assert " in gradient_format (axis); do: " in told
 
 
 def test_another_study_in_the_place_of_a_run_is_told(tmp_path: Path) -> None:

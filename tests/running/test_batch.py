@@ -226,16 +226,15 @@ def test_a_run_that_is_not_what_its_name_says_spoils_no_other_one(tmp_path: Path
 def test_a_run_that_cannot_be_opened_spoils_no_other_one(tmp_path: Path, expected: dict[str, dict[str, bytes]]) -> None:
     run_folder(tmp_path, SMALL).put("data", b"a file")
     fast, small, split = run_all(PLANS, tmp_path, LOCAL, progress=Progress())
-    assert isinstance(small, EnvironmentFault) and re.match(
-        r"cannot write to .*small-\w+: .*Not a directory", str(small)
-    )
+    assert isinstance(small, EnvironmentFault)
+    assert re.match(r"cannot write to .*/small-\w+: .*Not a directory", str(small))
     assert datasets([only([fast]), only([split])]) == {name: expected[name] for name in ("fast", "split")}
     assert not list(tmp_path.glob("*/run.lock"))
 
 
 def test_a_place_that_is_read_only_ends_the_batch(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match="Read-only file system.*make that place writable"):
-        all_of(PLANS, ClosedFolder(tmp_path))
+    with pytest.raises(EnvironmentFault, match=r"Read-only file system.*make that place writable"):
+        run_all(PLANS, ClosedFolder(tmp_path), LOCAL, progress=Progress())
 
 
 def test_a_run_that_was_damaged_while_it_ran_spoils_no_other_one(
