@@ -41,11 +41,20 @@ TILES = np.array([
 to 256 whose 32-bit sums fit half of 256 KB of registers; and of 16 rows or columns, as matrix instructions have,
 for products that have fewer than 64. The first fits any core; of equal ones the first is taken."""
 
+PER_TILE = 1.0 / TILES
+"""What of a tile a row and a column are: exact, as tiles are powers of two; a product is quicker than a division."""
+
 SPLITS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 """Parts into which the inner dimension may be cut."""
 
 K_STEP = 64.0
 """The inner dimension is processed in steps of this many elements."""
+
+PER_DEPTH = 1.0 / (SPLITS * K_STEP)
+"""What an element is of the depth that all parts of a split take in one step."""
+
+CERTAIN = 1.0 - 1e-9
+"""Share of the least time of a tile, whatever the split, that rounding cannot make more than its time."""
 
 SLAB_B = 128.0
 """Bytes along the inner dimension, per row or column of a tile, that a core fetches at once; two buffers of it."""
@@ -143,6 +152,8 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
     feed_Bps = l2_Bps if cached else memory_Bps
     best_s = np.inf
     best = (np.inf, np.inf, np.inf, np.inf)
+    least_compute_s = CERTAIN * 2.0 * k / peak_flops
+    least_fetch_s = CERTAIN * k / feed_Bps if cached else 0.0
     least_m, least_n = TILES[0, 0], TILES[0, 1]
     for tile in range(len(TILES)):
         tile_m, tile_n = TILES[tile, 0], TILES[tile, 1]
@@ -151,20 +162,26 @@ def gemm_time(product: Product, peak_flops: float, memory_Bps: float, chip: Chip
         if tile_m < least_m <= m or tile_n < least_n <= n:
             continue
         moved_B = -1.0  # not counted yet
-        tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
-        for split in SPLITS:
+        tiles = batch * np.ceil(m * PER_TILE[tile, 0]) * np.ceil(n * PER_TILE[tile, 1])
+        if tiles * max(tile_m * tile_n * least_compute_s, (tile_m * a_B + tile_n * b_B) * least_fetch_s) >= best_s:
+            continue
+        per_core = tiles / cores
+        for part in range(len(SPLITS)):
+            split = SPLITS[part]
             if split > 1.0 and tiles >= cores:
                 break
-            depth = K_STEP * np.ceil(k / (split * K_STEP))
-            occupied = tiles * split / cores
+            depth = K_STEP * np.ceil(k * PER_DEPTH[part])
+            occupied = per_core * split
             join_s = 0.0
             if split > 1.0:
                 join_s = SPLIT_SYNC_S + 2.0 * ACCUMULATOR_B * split * batch * m * n / feed_Bps
             compute_s = join_s + np.ceil(occupied) * cores * (2.0 * tile_m * tile_n * depth) / peak_flops
+            if compute_s >= best_s:
+                continue
             drawn_Bps = feed_Bps * min(1.0, SHARE * occupied)
             fetched_B = tiles * split * depth * (tile_m * a_B + tile_n * b_B) + batch * m * n * c_B
             l2_s = join_s + fetched_B / drawn_Bps if cached else 0.0
-            if max(compute_s, l2_s) >= best_s:
+            if l2_s >= best_s:
                 continue
             if moved_B < 0.0:
                 moved_B = batch * (tiled_read_B(product, tile_m, tile_n, chip, cached) + m * n * c_B)

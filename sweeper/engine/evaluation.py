@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from sweeper.engine.calls import Call, call_of
 from sweeper.engine.compilation.ahead import Kernel
 from sweeper.engine.folding import folded
 from sweeper.engine.forms import fold
-from sweeper.engine.fuse import Loop, scratch_outputs
+from sweeper.engine.fuse import Loop
 from sweeper.engine.memory import keep_freed_memory
-from sweeper.engine.numbering import Combinations, Index, Listed, fast_parts, index_at, layout_of, listed
+from sweeper.engine.numbering import Combinations, Index, Listed, index_at, layout_of, listed
 from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
@@ -90,6 +91,7 @@ class Evaluation:
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
         self._stages_of: dict[tuple[str, ...], frozenset[int]] = {}
+        self._calls: dict[int, Call] = {}
         if changing:
             for stage in program.stages:
                 if not stage.needs & self._changing:
@@ -248,6 +250,14 @@ class Evaluation:
             if stage.folds:
                 self._folds[stage.number] = before._folds[stage.number]
             return
+        call = self._calls.get(stage.number) or self._call(stage)
+        written = call.written(self.column)
+        self.columns.update(written)
+        for name in written:
+            self._likes.pop(name, None)
+
+    def _call(self, stage: Stage) -> Call:
+        """The call of a stage's loop at all combinations; kept where it will be made again."""
         sizes = self.distinct(stage.needs).sizes
         indices: Sequence[Index] = [self.index(stage.needs, origin) for origin in stage.origins]
         if stage.folds:
@@ -255,10 +265,11 @@ class Evaluation:
             indices, self._folds[stage.number] = folding.indices, folding.numbers
             sizes = indices[0].sizes if indices else (1,)
         values = [self.column(argument.name) for argument in stage.fusion.arguments]
-        written = self._called(stage, sizes, indices, values)
-        self.columns.update(written)
-        for name in written:
-            self._likes.pop(name, None)
+        call = call_of(self.program, stage, sizes, indices, values, self._stale)
+        moving = stage.folds or any(folding >= 0 and needs & self._changing for needs, folding in stage.origins)
+        if stage.needs & self._changing and not moving:
+            self._calls[stage.number] = call
+        return call
 
     def _run_at_points(self, stage: Stage) -> None:
         """Arguments that are as crowded are at the points already, and need no index."""
@@ -271,29 +282,7 @@ class Evaluation:
             else self.column(argument.name)
             for argument in stage.fusion.arguments
         ]
-        self._at_points.update(self._called(stage, (self._count,), indices, values))
-
-    def _called(
-        self, stage: Stage, sizes: tuple[int, ...], indices: Sequence[Index], values: Sequence[np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Outputs of a stage's loop over the combinations of parts of these sizes."""
-        program = self.program
-
-        def buffer(name: str, *leading: int) -> np.ndarray:
-            kind = np.int64 if program.outputs[name].integer else np.float64
-            return np.empty((*leading, *program.shapes[name]), kind)
-
-        arguments = [
-            column[0] if argument.access == "constant" else column
-            for argument, column in zip(stage.fusion.arguments, values)
-        ]
-        scratch = [buffer(name) for name in scratch_outputs(stage.fusion)]
-        kept = {name: buffer(name, math.prod(sizes)) for name in stage.fusion.kept}
-        slow = fast_parts(sizes) if indices else 0
-        lists = [part for index, looked_up in zip(indices, stage.fusion.looked_up) for part in (
-            *index.halves(slow), *((index.numbers,) if looked_up else ()))]  # fmt: skip
-        stage.run(math.prod(sizes[:slow]), math.prod(sizes[slow:]), *lists, *arguments, *scratch, *kept.values())
-        return kept
+        self._at_points.update(call_of(self.program, stage, (self._count,), indices, values).written(self.at_points))
 
     def _alike(self, name: str) -> np.ndarray:
         """For every entry of an array column, the number of its like."""

@@ -86,7 +86,7 @@ class Index:
         write_taken(listed.view(bits), *self.halves(fast_parts(self.sizes)), taken.view(bits))
         return taken
 
-    @property
+    @cached_property
     def is_itself(self) -> bool:
         """Whether every combination lies at its own number."""
         if self.numbers is not None:

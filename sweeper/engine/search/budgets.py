@@ -71,6 +71,16 @@ class SharedBudgets:
             member[g, columns] = 1.0
         return member
 
+    @cached_property
+    def _members(self) -> np.ndarray:
+        """[groups] Logits of each group."""
+        return self.member.sum(axis=1)
+
+    @cached_property
+    def _logits(self) -> np.ndarray:
+        """[coordinates] Whether a coordinate is a logit."""
+        return np.asarray(self.member.any(axis=0))
+
     @property
     def coordinates(self) -> int:
         """Coordinates of the descent: one for each variable, and what each budget leaves unused."""
@@ -146,7 +156,5 @@ class SharedBudgets:
 
     def centred(self, place: np.ndarray) -> np.ndarray:
         """The same points by logits of mean 0 in each group, bounded."""
-        count = np.maximum(self.member.sum(axis=1), 1.0)
-        place = place - ((place @ self.member.T) / count) @ self.member
-        logits = self.member.any(axis=0)
-        return np.where(logits, np.clip(place, -LOGITS, LOGITS), place)
+        place = place - ((place @ self.member.T) / self._members) @ self.member
+        return np.where(self._logits, np.clip(place, -LOGITS, LOGITS), place)
