@@ -70,12 +70,21 @@ def test_an_area_of_a_variant_takes_the_place_of_that_of_its_base(tmp_path: Path
 
 def test_a_part_takes_the_place_of_what_a_die_was_bought_for(tmp_path: Path) -> None:
     bought = PACKAGE.replace(GPU, "area: 25 mm^2, price: 5 usd, quality: 0.5")
-    more = "other:\n  extends: t\n  source: s\n  dies: [{name: gpu, part: hbm3_16gb}]\n"
+    more = "other:\n  extends: t\n  source: s\n  memory: inside\n  dies: [{name: gpu, part: hbm3_16gb}]\n"
     own = "third:\n  extends: other\n  source: s\n  dies: [{name: gpu, price: 7 usd}]\n"
     last = "last:\n  extends: third\n  source: s\n  dies: [{name: gpu, part: hbm3e_24gb}]\n"
     part, dear, kept = (die(tmp_path, bought + more + own + last, name=name) for name in ("other", "third", "last"))
     assert part["area_mm2"] > 100.0 and part["each_usd"] > 100.0
     assert dear["each_usd"] == kept["each_usd"] == 7.0
+
+
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_a_package_of_memory_stacks_says_whether_they_are_the_memory(tmp_path: Path, where: str) -> None:
+    """Else an accelerator would be charged for its listed memory as well, without a word."""
+    stacks = PACKAGE + "    - {name: hbm, on: substrate, part: hbm3_16gb, count: 2}\n"
+    assert "p.yaml:10:40: " in (told := refused(tmp_path, stacks)) and "lacks the key 'memory'" in told
+    said = run(tmp_path / where, stacks.replace("  dies:\n", f"  memory: {where}\n  dies:\n"))
+    assert said.exit_code == 0, said.output
 
 
 def test_a_variant_need_not_take_back_what_sized_a_die(tmp_path: Path) -> None:

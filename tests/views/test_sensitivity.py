@@ -68,8 +68,32 @@ def test_elasticities_are_means_over_all_combinations(answer: Sensitivity) -> No
     (found,) = answer.elasticities
     assert found.parameter == "memory.bandwidth" and found.matters == 1
     assert (found.mean, found.least, found.most) == pytest.approx((-0.5, -1.0, -1.0))
+    assert (found.less, found.more, found.turns) == (pytest.approx(-0.5), pytest.approx(-0.5), 0)
     assert found.correlation == pytest.approx((1.0 + 0.5 / 22.5**0.5) / 2)
     assert answer.idle == ("link.latency",)
+
+
+def test_a_number_that_is_best_as_it_is_is_told_from_one_that_moves_little(plan: Plan) -> None:
+    """A tenth less takes a tenth longer, a tenth more a fifth: two slopes, of which the elasticity leaves little."""
+    frame = made({0: [2.0, 2.2, 2.4, 2.0, 2.1, 2.2, 2.3], 1: [2.0, 2.001, 2.001, 2.0, 2.1, 2.2, 2.3]})
+    (found,) = sensitivity(plan, frame).elasticities
+    less, more = math.log(2.2 / 2.0) / math.log(0.9), math.log(2.4 / 2.0) / math.log(1.1)
+    near = [math.log(1.0005) / math.log(step) for step in (0.9, 1.1)]
+    assert (found.less, found.more) == (pytest.approx((less + near[0]) / 2), pytest.approx((more + near[1]) / 2))
+    assert (found.matters, found.turns) == (2, 1)  # what searches may miss is no turn
+    assert found.largest == found.more > 3.0 * abs(found.mean)
+    told = text(sensitivity(plan, frame))
+    assert "(turns: " in told and f"{found.more:+.3f}" in told
+
+
+def test_a_side_that_cannot_run_has_no_slope(plan: Plan) -> None:
+    frame = made({0: [2.0, 2.2, 1.9, 2.0, 2.1, 2.2, 2.3]})
+    more = pl.col("memory_bandwidth_Bps") == 1e12 * 1.1
+    frame = frame.with_columns(feasible=~more & pl.col("feasible"), **{TIME: pl.when(~more).then(TIME)})
+    answered = sensitivity(plan, frame)
+    (found,) = answered.elasticities
+    assert found.mean == pytest.approx(found.less) == pytest.approx(math.log(1.1) / math.log(0.9))
+    assert math.isnan(found.more) and "(turns: " not in text(answered)
 
 
 def test_a_step_is_sure_where_nearly_all_draws_say_so(answer: Sensitivity) -> None:

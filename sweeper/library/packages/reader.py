@@ -83,6 +83,10 @@ def read_package(entry: Entry, library: Library) -> PackageDesign:
         with problems.collecting():
             reader.add_link(node)
     memory = body.read("memory", checks.choice, "memory", MEMORY, default=MEMORY[0])
+    stacks = [die.written["part"] for die in reader.dies if "part" in die.written]
+    if stacks and "memory" not in body:
+        message = "holds memory stacks and lacks the key 'memory': inside, or outside if others are paid besides"
+        problems.append(stacks[0].problem(f"the package {entry.name!r} {message}"))
     problems.raise_any()
     problems.extend(check_dies(reader.dies, entry.name, "volume" in entry.values))
     problems.extend(check_links(reader.links, reader.dies))

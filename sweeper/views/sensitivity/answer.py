@@ -24,6 +24,8 @@ from sweeper.words.columns import engine_column
 
 SURE = 0.95
 """Share of the draws that make a gain or a loss a sure one."""
+TURNING = 0.02
+"""Least of two slopes of which one is up and one is down: searches that miss their best make less of them."""
 LABELLED = 2
 """Columns of an axis that the name of one of its rows tells at most."""
 
@@ -32,17 +34,27 @@ LABELLED = 2
 class Elasticity:
     """What a number of the study is worth, over the combinations in which it matters.
 
-    `mean`, `least` and `most` elasticity; `correlation`: median over the combinations of the rank correlation of the
-    objective with the number over the draws, NaN where nothing is drawn. Combinations in which it does not matter count
-    in `mean` as 0; those in which no step of it can run do not count.
+    `mean`, `least` and `most` elasticity; `less` and `more`: means of those to a step less and to a step more alone,
+    NaN where no such step can run; in `turns` combinations both make the best worse, or both make it better, so that
+    its elasticity is what two slopes leave of each other; `correlation`: median over the combinations of the rank
+    correlation of the objective with the number over the draws, NaN where nothing is drawn. Combinations in which it
+    does not matter count in the means as 0; those in which no step of it can run do not count.
     """
 
     parameter: str
     mean: float
     least: float
     most: float
+    less: float
+    more: float
     matters: int
+    turns: int
     correlation: float
+
+    @property
+    def largest(self) -> float:
+        """Largest of the means, by which numbers are ranked."""
+        return float(np.nanmax(np.abs([self.mean, self.less, self.more])))
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ def sensitivity(plan: Plan, frame: Frame) -> Sensitivity:
     names = plan.contents.varied
     known = _nominal(rows).filter("feasible")
     each = elasticities(rows, names)
-    found = sorted(_elasticities(rows, names, each, known.height), key=lambda e: -abs(e.mean))
+    found = sorted(_elasticities(rows, names, each, known.height), key=lambda e: -e.largest)
     told = set(rows["parameter"].cast(pl.String))
     idle = tuple(name for name in names if name not in told)
     without = [name for name in names if name in told and name not in {e.parameter for e in found}]
@@ -155,10 +167,11 @@ def _nominal(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def elasticities(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Elasticity of the column `_best` to every number in every combination: `combination`, `parameter`, `elasticity`.
+    """Elasticity of the column `_best` to every number in every combination: `combination`, `parameter`, `elasticity`;
+    and what it is to the step `less` and to the step `more` alone, null where that cannot run or is not possible.
 
     It is the difference of logarithms between a step more and a step less, or to the value itself where one of these
-    cannot run or is not possible; of yields, to the inverse of what they lack to 1.
+    is missing; of yields, to the inverse of what they lack to 1.
     """
     nominal = _nominal(rows)
     parts = []
@@ -170,13 +183,25 @@ def elasticities(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         ends = told.group_by("combination").agg(
             *(pl.col(of).sort_by(column).get(end).log().alias(f"{of}_{end}")
               for of in ("_best", "_number") for end in (0, -1)),
+            *(pl.col(of).filter(pl.col("parameter") == "").first().log().alias(f"{of}_own")
+              for of in ("_best", "_number")),
             parameter=pl.lit(name),
             known=(pl.col("parameter") == name).any(),
         )  # fmt: skip
-        change = (pl.col("_best_-1") - pl.col("_best_0")) / (pl.col("_number_-1") - pl.col("_number_0"))
-        parts.append(ends.filter("known").select("combination", "parameter", elasticity=change))
-    found = pl.concat(parts) if parts else pl.DataFrame(schema={"parameter": pl.String, "elasticity": pl.Float64})
+        slopes = {
+            "elasticity": _slope("0", "-1"),
+            **{side: _slope("own", end).fill_nan(None) for side, end in (("less", "0"), ("more", "-1"))},
+        }
+        parts.append(ends.filter("known").select("combination", "parameter", **slopes))
+    schema = {"parameter": pl.String} | dict.fromkeys(("elasticity", "less", "more"), pl.Float64)
+    found = pl.concat(parts) if parts else pl.DataFrame(schema=schema)
     return found.filter(pl.col("elasticity").is_finite())
+
+
+def _slope(one: str, other: str) -> pl.Expr:
+    """Slope of the best over the number between two ends, on logarithmic scales; NaN where they are one."""
+    best, number = (pl.col(f"{of}_{other}") - pl.col(f"{of}_{one}") for of in ("_best", "_number"))
+    return best / number
 
 
 def _elasticities(
@@ -184,12 +209,28 @@ def _elasticities(
 ) -> Iterator[Elasticity]:
     correlations = _correlations(rows, names)
     for name in names:
-        finite = each.filter(pl.col("parameter") == name)["elasticity"].to_numpy()
-        unknown = rows.filter(pl.col("parameter") == name)["combination"].n_unique() - len(finite)
-        own = finite[finite != 0.0]
-        if len(own):
-            mean = float(own.sum() / (combinations - unknown))
-            yield Elasticity(name, mean, float(own.min()), float(own.max()), len(own), correlations.get(name, math.nan))
+        its = each.filter(pl.col("parameter") == name)
+        told = rows.filter(pl.col("parameter") == name)["combination"].n_unique()
+        sides = its.filter((pl.col("less") != 0.0) | (pl.col("more") != 0.0))
+        if sides.height:
+            own = sides["elasticity"]
+            means = (
+                float(values.sum() / (combinations - told + len(values))) if len(values) else math.nan
+                for values in (its[of].drop_nulls() for of in ("elasticity", "less", "more"))
+            )
+            mean, less, more = means
+            smaller = pl.min_horizontal(pl.col("less").abs(), pl.col("more").abs())
+            yield Elasticity(
+                name,
+                mean,
+                float(own.min()),  # type: ignore[arg-type]  # a number, as there are rows
+                float(own.max()),  # type: ignore[arg-type]
+                less,
+                more,
+                sides.height,
+                sides.filter((pl.col("less") * pl.col("more") < 0.0) & (smaller >= TURNING)).height,
+                correlations.get(name, math.nan),
+            )
 
 
 def _correlations(rows: pl.DataFrame, names: Sequence[str]) -> dict[str, float]:

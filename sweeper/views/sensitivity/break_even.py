@@ -35,8 +35,8 @@ class BreakEven:
     Infinitely far behind is an option that cannot run. Of yields, what they lack to 1 is so many times less.
     `needed` is interpolated between values tried around it on a log-log line, or the first value at which it can
     run and is as good; NaN where none of the values tried suffices. Between `low` and `high`, values tried, it is
-    sure: beyond them the option is behind and ahead. `reached` is how far it is behind at the best of them, below 1
-    where it wins. `curve` has all values tried.
+    sure: beyond them the option is behind and ahead. `reached` is how far it is behind at the best of them, `nearest`,
+    below 1 where it wins. `curve` has all values tried; what is between them, nobody asked.
     """
 
     box: str
@@ -49,6 +49,7 @@ class BreakEven:
     low: float
     high: float
     reached: float
+    nearest: float
     curve: tuple[tuple[float, float], ...]
 
 
@@ -153,6 +154,7 @@ def _options(
         curve = sorted({(x, _behind(y, target, sign)) for x, y in [(value, now), *tried]})
         even = crossing([(amounts(number, x), y) for x, y in curve], amounts(number, value), alike)
         needed, low, high = (with_amounts(number, each) for each in even)
+        reached, nearest = min((y, x) for x, y in curve)
         yield BreakEven(
             box,
             context,
@@ -163,7 +165,8 @@ def _options(
             needed,
             low,
             high,
-            min(y for _, y in curve),
+            reached,
+            nearest,
             tuple(curve),
         )
 
@@ -211,8 +214,9 @@ def text(answer: BreakEvens) -> str:
     def row(each: BreakEven) -> tuple[str, ...]:
         known = not math.isnan(each.needed)
         behind = f"{each.behind:.4g}" if math.isfinite(each.behind) else "cannot run"
-        nearest = f"{each.reached:.4g} times behind" if math.isfinite(each.reached) else "cannot run"
-        needed = say(each.needed) if known else f"not reached: {nearest} at best"
+        nearest = f"{each.reached:.4g} times behind at {say(each.nearest)}"
+        at_best = nearest if math.isfinite(each.reached) else "cannot run"
+        needed = say(each.needed) if known else f"at none of {len(each.curve)} values: {at_best}"
         factor = f"{amounts(answer.number, each.needed) / amounts(answer.number, each.value):.4g}" if known else ""
         between = f"{say(each.low)} - {say(each.high)}" if known else ""
         tried = f"{say(each.curve[0][0])} - {say(each.curve[-1][0])}"
@@ -225,6 +229,8 @@ def text(answer: BreakEvens) -> str:
     ]
     if answer.options:
         lines.append(aligned([HEADS, *map(row, answer.options)], right=()))
+    if any(math.isnan(each.needed) and math.isfinite(each.reached) for each in answer.options):
+        lines.append("between values that were tried an option may yet win: more are tried with --values and --within")
     apart = f"less than {answer.alike:.1%}, which searches may miss" if answer.alike == ALIKE else "nothing"
     for count, what in (
         (answer.equal, f"options are behind by {apart}"),

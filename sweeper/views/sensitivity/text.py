@@ -14,7 +14,10 @@ MOST = 20
 MOST_STEPS = 40
 """Steps of axes that they show."""
 
-OF_NUMBERS = ("number", "elasticity", "least", "most", "matters in", "rank correlation")
+OF_NUMBERS = (
+    *("number", "elasticity", "least", "most", "to less", "to more"),
+    *("matters in", "turns in", "rank correlation"),
+)
 OF_STEPS = ("box", "axis", "from", "to", "times better", "p05", "p95", "sure gain", "unsure", "sure loss")
 OF_POLICIES = ("design", "worse in half of the draws", "in the worst 5 %", "cannot run in draws")
 ABOUT = {KEPT: "the best for the values themselves", ROBUST: "the best over all draws"}
@@ -40,6 +43,8 @@ def _lines(answer: Sensitivity) -> Iterator[str]:
         chance = min(by_chance(answer.able), 1.0)
         yield f"(rank correlations below {chance:.2f} may be chance: {answer.able} draws can run)"
     yield from _table(OF_NUMBERS, [_elasticity_row(each) for each in answer.elasticities], 1, MOST, "numbers")
+    if any(each.turns for each in answer.elasticities):
+        yield "(turns: less and more both make the best worse, or both better: the elasticity is what they leave)"
     if answer.idle:
         yield f"no effect of {len(answer.idle)}: {', '.join(answer.idle)}"
     if answer.limiting:
@@ -84,8 +89,9 @@ def _policy_row(policy: Policy) -> tuple[str, ...]:
 
 def _elasticity_row(each: Elasticity) -> tuple[str, ...]:
     correlation = "-" if math.isnan(each.correlation) else f"{each.correlation:+.2f}"
-    shown = (f"{value:+.3f}" for value in (each.mean, each.least, each.most))
-    return (as_varied(each.parameter), *shown, f"{each.matters:,}", correlation)
+    slopes = (each.mean, each.least, each.most, each.less, each.more)
+    shown = ("-" if math.isnan(value) else f"{value:+.3f}" for value in slopes)
+    return (as_varied(each.parameter), *shown, f"{each.matters:,}", f"{each.turns:,}", correlation)
 
 
 def _step_row(step: Step) -> tuple[str, ...]:
