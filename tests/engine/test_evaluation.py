@@ -292,3 +292,20 @@ def test_few_points_have_what_all_have_there(points: list[int]) -> None:
             few.run(stage)
     for name in wanted:
         assert np.array_equal(few.at_points(name), whole.at_points(name)[points], equal_nan=True), name
+
+
+def test_evaluated_again_with_other_entries_is_as_evaluated_anew() -> None:
+    """Also where what is folded depends on them: which combinations are alike is found again."""
+    plan = sweeper.plan(ROOT / "specs" / "studies" / "dfmodel_published.yaml")
+    grid, wanted = plan.grids[0], plan.contents.all_columns
+    program, part, _ = next(plan.columns._parts(grid, grid.slice([(0, size) for size in grid.sizes]), wanted))
+    several = [name for name, entries in program.values.items() if len(entries) > 1]
+    folding = [stage for stage in program.stages if stage.folds and stage.needs & {*several}]
+    assert several and folding
+    again = Evaluation(program, part, several)
+    for order in (slice(None), slice(None, None, -1), slice(None)):
+        values = {name: program.values[name][order] for name in several}
+        again.renew(values)
+        anew = evaluate(Evaluation(replace(program, values={**program.values, **values}), part), wanted)
+        for name in wanted:
+            assert np.array_equal(again.at_points(name), anew[name], equal_nan=True), name
