@@ -32,7 +32,7 @@ from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.kept import as_table, from_table, merged
 from sweeper.planning.modes import Rows, kept_points, winning
 from sweeper.planning.schema import ENCODING, dataset_rows
-from sweeper.planning.sensitivity.parameters import unmatched
+from sweeper.planning.sensitivity.parameters import check_varied
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import counts_of, with_counts
@@ -213,7 +213,8 @@ class Plan(Shown):
 
     def check(self) -> None:
         """Raise SpecError if the study is too large to number, asks for a column that cannot be in its dataset or gives
-        one that nothing reads, has impossible amounts, or an objective that nobody can know."""
+        one that nothing reads, has impossible amounts, or an objective that nobody can know; Misuse if numbers are
+        to be varied that it does not read."""
         if self.point_count > LARGEST:
             message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
             raise SpecError([self.study.place("axes").problem(message)])
@@ -234,11 +235,9 @@ class Plan(Shown):
             for axis, message in self.columns.impossible(grid, structure, program):
                 raise SpecError([asked[axis].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
-        problems.extend(
-            self.study.place("objective").problem(message) for message in unmatched(self.study, self.contents.varied)
-        )
         problems.extend(unknown_goals(self.columns, self.grids))
         problems.raise_any()
+        check_varied(self.study, self.contents.varied)
 
     @cached_property
     def remarks(self) -> tuple[Problem, ...]:
