@@ -25,6 +25,7 @@ from sweeper.planning.checks.absent import absent_column
 from sweeper.planning.checks.unknown import unknown_goals
 from sweeper.planning.checks.unpriced import unpriced
 from sweeper.planning.checks.unread import unread
+from sweeper.planning.checks.unstated import unstated
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import CONSTANTS, Contents
@@ -242,7 +243,11 @@ class Plan(Shown):
     @cached_property
     def remarks(self) -> tuple[Problem, ...]:
         """What the study leaves open and may not mean."""
-        return (*self.study.remarks, *unpriced(self.columns, self.grids, self.contents.all_columns))
+        return (
+            *self.study.remarks,
+            *unpriced(self.columns, self.grids, self.contents.all_columns),
+            *unstated(self.columns, self.grids),
+        )
 
     def warm_up(self) -> None:
         """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""
