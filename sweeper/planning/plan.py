@@ -23,6 +23,7 @@ from sweeper.errors import NoSuchPoint, Problem, SpecError
 from sweeper.kernels.models import HOPED
 from sweeper.planning.checks.absent import absent_column
 from sweeper.planning.checks.unknown import unknown_goals
+from sweeper.planning.checks.unplaced import unplaced
 from sweeper.planning.checks.unpriced import unpriced
 from sweeper.planning.checks.unread import unread
 from sweeper.planning.checks.unstated import unstated
@@ -246,6 +247,7 @@ class Plan(Shown):
         return (
             *self.study.remarks,
             *unpriced(self.columns, self.grids, self.contents.all_columns),
+            *unplaced(self.columns, self.grids),
             *unstated(self.columns, self.grids),
         )
 

@@ -124,6 +124,14 @@ def test_factors_that_a_technology_leaves_out_are_told_once(tmp_path: Path) -> N
     assert "lane_energy" in line and "voltage" not in line
 
 
+def test_that_partitions_may_not_fit_is_told_once_where_units_are_placed() -> None:
+    placed = CliRunner().invoke(main, ["plan", "table6_sn10_units"])
+    (line,) = placed.stderr.splitlines()
+    assert placed.exit_code == 0 and "table6_sn10_units.yaml:25:7: boxes[2].axes.unit_placement: " in line
+    assert "shares by rules tell how fast partitions are, not whether they fit" in line
+    assert CliRunner().invoke(main, ["plan", "table6_sn10"]).stderr == ""
+
+
 def test_our_studies_say_what_they_mean() -> None:
     starts = (ROOT / "specs" / "starts").glob("*.yaml")
     examples = (ROOT / "examples").glob("*_study.yaml")
