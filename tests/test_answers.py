@@ -35,7 +35,7 @@ DESIGNS = {
     "portfolio FILE": [[str(ROOT / "examples" / "portfolio.yaml")]],
 }
 """Commands of the table of answers about designs, and arguments with which they have all their keys."""
-BY_NAME = {"settings", "made_of", "budgets", "facts", "places", "unpriced"}
+BY_NAME = {"settings", "units", "made_of", "budgets", "facts", "places", "unpriced"}
 """Keys of these whose own keys are names of other things, where they are a dictionary."""
 
 

@@ -164,6 +164,7 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     from dataclasses import asdict
 
     from sweeper.designs.generated_chip import chip_settings, generate, idle_settings, text
+    from sweeper.planning.checks.unstated import unchanged
     from sweeper.study.settings import WHY_IDLE
 
     stock = library_of(library)
@@ -171,4 +172,6 @@ def generate_command(template: str, settings: tuple[str, ...], library: tuple[st
     chip = generate(template, given, stock)
     for name in idle_settings(template, given, stock):
         click.echo(f"warning: {name} changes nothing that is shown of {template}: {WHY_IDLE}", err=True)
+    if message := unchanged(stock.find("technology", chip.made_of["technology"]), tuple(given)):
+        click.echo(f"warning: {message}", err=True)
     echo(asdict(chip), lambda: text(chip))

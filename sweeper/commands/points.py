@@ -1,6 +1,5 @@
 """Looking at one point of a study: as a hand calculation, as a mapping, and as a timeline."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +79,7 @@ def map_command(
     \b
     Example: sweeper map table6_sn10 3
     """
+    from sweeper.running.progress import progress_on_stderr
     from sweeper.views.graph_map.drawing import draw_graph_map
     from sweeper.views.graph_map.partitions import as_json as plain
     from sweeper.views.graph_map.partitions import graph_map_of
@@ -88,14 +88,15 @@ def map_command(
     if not simulate and (unread := given_options(OF_PLACER)):
         raise click.UsageError(f"nothing is placed without --simulate: add it, or leave out {' and '.join(unread)}")
     plan = plan_with(study, given, point_id)
-    graph_map = graph_map_of(plan, point_id)
-    found, tables = plain(graph_map), [text(graph_map), kernel_tables(graph_map)]
     if simulate:
         from sweeper.ranking import simulated
 
-        mapped, effort = simulated.mapped_point(plan, point_id), simulated.Effort(candidates, moves, seed)
-        with click.progressbar(mapped.partitions, label="placing partitions", show_pos=True, file=sys.stderr) as each:
-            placed = [mapped.simulated(partition, effort) for partition in each]
+        mapped = simulated.mapped_point(plan, point_id)
+    graph_map = graph_map_of(plan, point_id)
+    found, tables = plain(graph_map), [text(graph_map), kernel_tables(graph_map)]
+    if simulate:
+        effort = simulated.Effort(candidates, moves, seed)
+        placed = simulated.simulated(mapped, effort, progress_on_stderr("partitions"))
         found["placed"] = simulated.as_json(placed)
         tables.append(simulated.text(placed))
     graph = Path(out) / f"{graph_map.study}_{point_id}.dot"

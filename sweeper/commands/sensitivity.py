@@ -1,5 +1,7 @@
 """How the best of a study depends on the numbers behind it, and what they would have to be."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -20,10 +22,20 @@ from sweeper.commands.shared import (
     plan_of,
     study_options,
 )
+from sweeper.errors import Misuse, UsageFault, unknown
 
 OF_PERTURBATION = ("draws", "spread", "only")
 SEVERAL = 17
 """Values of a number that are tried."""
+
+
+@contextmanager
+def naming(given: str) -> Iterator[None]:
+    """Tell of what is refused inside which option or argument gave it, as UsageFault."""
+    try:
+        yield
+    except Misuse as fault:
+        raise UsageFault(f"{given}: {fault}") from None
 
 
 @command()
@@ -74,8 +86,11 @@ def sensitivity(
     asked = {name: how.pop(name) for name in OF_PERTURBATION}
     asked["only"] = asked["only"] or Perturbation.only
     varied = Perturbation((1.0 - step, 1.0 + step), **asked)
-    plan = Plan(perturbed(plan_of(study, given).study, varied, objective))
-    plan.check()
+    asked_of = plan_of(study, given).study
+    with naming("--objective"):
+        plan = Plan(perturbed(asked_of, varied, objective))
+    with naming("--only"):
+        plan.check()
     result = executed(plan, out, how)
     if not result.failed:
         answer = answer_of(plan, scan(result.directory))
@@ -149,7 +164,6 @@ def break_even(
     \b
     Example: sweeper break-even node_scaling memory.bandwidth technology
     """
-    from sweeper.errors import UsageFault, unknown
     from sweeper.planning.plan import Plan
     from sweeper.planning.sensitivity.parameters import is_chosen
     from sweeper.study.perturb import Perturbation
@@ -166,8 +180,10 @@ def break_even(
     if axis not in swept:
         raise UsageFault(unknown("axis of several values", axis, sorted(swept)))
     factors = tuple(within ** (2.0 * at / (values - 1) - 1.0) for at in range(values))
-    plan = Plan(perturbed(asked, Perturbation(factors, 0, 0.0, (number,), unable=True), objective))
-    plan.check()
+    with naming("--objective"):
+        plan = Plan(perturbed(asked, Perturbation(factors, 0, 0.0, (number,), unable=True), objective))
+    with naming("NUMBER"):
+        plan.check()
     if len(plan.contents.varied) > 1:
         raise UsageFault(f"one number at a time: {number} is {', '.join(plan.contents.varied)}")
     if any(is_chosen(grid, name) for grid in plan.grids for name in plan.contents.varied):

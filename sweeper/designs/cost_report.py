@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sweeper.designs.cost_draws import OUTPUTS, TOTAL, CostDraws, attributed
+from sweeper.designs.cost_settings import setting_units
 from sweeper.designs.package_draws import split_path
 from sweeper.kernels.equation import Output
 from sweeper.kernels.packages.layout import DIE_CODES, RESULT, RESULTS, STATUS
@@ -118,14 +119,16 @@ class OneSided:
 class CostReport:
     """All about one design.
 
-    `status` is why it cannot be built, one of `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that
-    is to blame; both are empty if it can. `buildable_share` is the share of the draws in which it can. `without_design`
-    says that the total has no share of a design, as the package says no volume; `one_sided` which inputs are drawn on
-    one side of their value only: what they decide may lie outside its band.
+    `units` are those of the numbers among the settings. `status` is why it cannot be built, one of
+    `sweeper.kernels.packages.layout.STATUS`, and `status_die` the die that is to blame; both are empty if it can.
+    `buildable_share` is the share of the draws in which it can. `without_design` says that the total has no share of a
+    design, as the package says no volume; `one_sided` which inputs are drawn on one side of their value only: what they
+    decide may lie outside its band.
     """
 
     design: str
     settings: Settings
+    units: Mapping[str, str]
     draws: int
     status: str
     status_die: str
@@ -158,6 +161,7 @@ def cost_report(drawn: CostDraws) -> CostReport:
     return CostReport(
         design=drawn.design.name,
         settings=dict(drawn.settings),
+        units=setting_units(drawn.design, drawn.settings),
         draws=len(drawn.total_usd) - 1,
         status=STATUS[int(drawn.status[0])],
         status_die=_blamed(drawn),

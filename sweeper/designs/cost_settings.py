@@ -14,7 +14,7 @@ from sweeper.reading import checks
 from sweeper.reading.checks import Fields
 from sweeper.study.columns import Stock, read_value
 from sweeper.study.settings import Settings, idle, read_pairs
-from sweeper.words.columns import DEFAULTS, engine_column
+from sweeper.words.columns import DEFAULTS, engine_column, numeric
 from sweeper.words.numbers import NUMBERS
 from sweeper.words.system import NUMERIC, ROLES
 
@@ -79,6 +79,13 @@ def settings_of(
     if not written.problems:
         check_needs(design, columns - settings.keys(), stock.library)
     return settings
+
+
+def setting_units(design: PackageDesign, settings: Settings) -> dict[str, str]:
+    """Units of the numbers among the settings of a design, those of its parameters as its entry gives them."""
+    own = {f"{PACKAGE_ROLE}.{name}": value.unit for name, value in design.parameters.items()}
+    known = {name: numeric(name) for name in settings}
+    return {name: own.get(name, attribute.unit) for name, attribute in known.items() if attribute is not None}
 
 
 def idle_settings(design: PackageDesign, library: Library, settings: Settings) -> list[str]:

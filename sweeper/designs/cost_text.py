@@ -6,6 +6,7 @@ from textwrap import shorten
 
 from sweeper.designs.cost_draws import SAMPLE
 from sweeper.designs.cost_report import FACTS, PARTS, Amount, CostComparison, CostReport, Hinge
+from sweeper.reading.limits import written
 from sweeper.views.text import aligned, show
 from sweeper.views.uncertainty import by_chance
 
@@ -51,8 +52,14 @@ def _number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:,.4g}" if abs(value) < 1000.0 else f"{value:,.0f}"
 
 
+def _setting(value: float | str, unit: str) -> str:
+    """The value of a setting as a person would write it."""
+    return value if isinstance(value, str) else written(value, unit)
+
+
 def _headline(report: CostReport) -> str:
-    settings = "".join(f", {name} {show(value)}" for name, value in report.settings.items())
+    given = ((name, _setting(value, report.units.get(name, ""))) for name, value in report.settings.items())
+    settings = "".join(f", {name} {value}" for name, value in given)
     if not has_cost(report):
         return f"{report.design}{settings}: no cost"
     if math.isnan(report.total.p50):

@@ -138,10 +138,13 @@ class Library:
         definition = shelf.definitions[canonical][0]
         shelf.require(definition, name, canonical)
         if (kind, canonical) not in self._entries:
-            entry = self._entries[kind, canonical] = resolve(self._chain(definition), self._another(definition))
+            chain = self._chain(definition)
+            entry = resolve(chain, self._another(definition))
             if entry.prefer and entry.prefer not in shelf.definitions:
                 node = definition.written["prefer"]
                 raise shelf.absent(f"{kind} to prefer", entry.prefer, shelf.names, kind).at(node)
+            every(chain, self._check_fits)
+            self._entries[kind, canonical] = entry
         return self._entries[kind, canonical]
 
     def asked(self, kind: str, name: str) -> Entry:
@@ -202,6 +205,16 @@ class Library:
 
         return find
 
+    def _check_fits(self, definition: Definition) -> None:
+        """Raise SpecError if a definition belongs to something of which no entry has the name, an alias or the tag."""
+        fits = definition.written.get("fits")
+        for kind, node in checks.mapping(fits, "fits").items() if fits else ():
+            shelf = self._shelf(kind)
+            for item in node.value if isinstance(node.value, tuple) else (node,):
+                word = checks.text(item, kind)
+                if word not in shelf.words:
+                    raise shelf.absent(f"name or tag of a {kind}", word, shelf.words, kind).at(item)
+
     def _chain(self, definition: Definition) -> list[Definition]:
         """The definition, the one that it extends, and so on. Raises SpecError for unknown names and cycles."""
         chain, shelf = [definition], self._shelf(definition.kind)
@@ -212,9 +225,11 @@ class Library:
             stack = shelf.definitions.get(name, [])
             if name == last.name:
                 stack = [below for below in stack if below.layer > last.layer]
+            if not stack and name == last.name:
+                message = f"{name!r} extends itself: no library directory behind its own has a {last.kind} of this name"
+                raise shelf.lacking(message).at(node)
             if not stack:
-                others = [other for other in shelf.names if other != last.name]
-                raise shelf.absent(f"{last.kind} to extend", name, others, last.kind).at(node)
+                raise shelf.absent(f"{last.kind} to extend", name, shelf.names, last.kind).at(node)
             if stack[0] in chain:
                 names = " -> ".join(one.name for one in [*chain, stack[0]])
                 raise error(node, f"entries extend each other in a circle: {names}")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from sweeper.errors import Problem, Problems, SpecError, brief, unknown
@@ -106,9 +107,20 @@ class Shelf:
                         stack[place] = replace(one, problems=(*one.problems, problem))
                         definitions[name] = replace(hiding, problems=(*hiding.problems, problem))
 
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Names, aliases and tags of all entries, by any of which another entry may say what it belongs to."""
+        written = [_written(one) for stack in self.definitions.values() for one in stack]
+        tags = (_names(one["tags"], "tags") for one in written if "tags" in one)
+        aliases = (_names(one["aliases"], "aliases") for one in written if "aliases" in one)
+        return frozenset(self.definitions).union(*tags, *aliases)
+
     def absent(self, what: str, name: str, names: Iterable[str], kind: str) -> NoEntry:
         """What to raise for a name that no entry of a kind has."""
-        message = unknown(what, name, names, also=self.aliases, kind=kind)
+        return self.lacking(unknown(what, name, names, also=self.aliases, kind=kind))
+
+    def lacking(self, message: str) -> NoEntry:
+        """What to raise for an entry that no file gives, as a message says."""
         return NoEntry(message, [problem for file in self.broken for problem in file.problems])
 
 
@@ -193,6 +205,14 @@ def _aliases(definitions: dict[str, Definition]) -> dict[str, str]:
         if problems:
             definitions[name] = replace(definition, problems=(*definition.problems, *problems))
     return owners
+
+
+def _names(node: Node, what: str) -> tuple[str, ...]:
+    """Names that an entry gives; none where they cannot be read, of which it has a mistake of its own."""
+    try:
+        return checks.texts(node, what)
+    except SpecError:
+        return ()
 
 
 def _written(definition: Definition) -> Mapping[str, Node]:

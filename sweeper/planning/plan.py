@@ -23,8 +23,10 @@ from sweeper.errors import NoSuchPoint, Problem, SpecError
 from sweeper.kernels.models import HOPED
 from sweeper.planning.checks.absent import absent_column
 from sweeper.planning.checks.unknown import unknown_goals
+from sweeper.planning.checks.unplaced import unplaced
 from sweeper.planning.checks.unpriced import unpriced
 from sweeper.planning.checks.unread import unread
+from sweeper.planning.checks.unstated import unstated
 from sweeper.planning.chunks import Chunks
 from sweeper.planning.columns import Columns, structures, with_structure
 from sweeper.planning.contents import CONSTANTS, Contents
@@ -32,7 +34,7 @@ from sweeper.planning.identity import code_used, library_used
 from sweeper.planning.kept import as_table, from_table, merged
 from sweeper.planning.modes import Rows, kept_points, winning
 from sweeper.planning.schema import ENCODING, dataset_rows
-from sweeper.planning.sensitivity.parameters import unmatched
+from sweeper.planning.sensitivity.parameters import check_varied
 from sweeper.planning.standing import STANDING, standings
 from sweeper.planning.trials import with_trials
 from sweeper.planning.tried import counts_of, with_counts
@@ -213,7 +215,8 @@ class Plan(Shown):
 
     def check(self) -> None:
         """Raise SpecError if the study is too large to number, asks for a column that cannot be in its dataset or gives
-        one that nothing reads, has impossible amounts, or an objective that nobody can know."""
+        one that nothing reads, has impossible amounts, or an objective that nobody can know; Misuse if numbers are
+        to be varied that it does not read."""
         if self.point_count > LARGEST:
             message = f"the study has {self.point_count:.3g} points; at most {LARGEST:.3g} can be numbered"
             raise SpecError([self.study.place("axes").problem(message)])
@@ -234,16 +237,19 @@ class Plan(Shown):
             for axis, message in self.columns.impossible(grid, structure, program):
                 raise SpecError([asked[axis].place.problem(message)])
         problems = unread(self.columns, self.grids, wanted)
-        problems.extend(
-            self.study.place("objective").problem(message) for message in unmatched(self.study, self.contents.varied)
-        )
         problems.extend(unknown_goals(self.columns, self.grids))
         problems.raise_any()
+        check_varied(self.study, self.contents.varied)
 
     @cached_property
     def remarks(self) -> tuple[Problem, ...]:
         """What the study leaves open and may not mean."""
-        return (*self.study.remarks, *unpriced(self.columns, self.grids, self.contents.all_columns))
+        return (
+            *self.study.remarks,
+            *unpriced(self.columns, self.grids, self.contents.all_columns),
+            *unplaced(self.columns, self.grids),
+            *unstated(self.columns, self.grids),
+        )
 
     def warm_up(self) -> None:
         """Compile what will be worth it into the cache on disk, by evaluating the first point of each program."""

@@ -35,6 +35,7 @@ from sweeper.placing.place import fits, units_of
 from sweeper.planning.plan import Plan
 from sweeper.ranking.partitions import sites_of
 from sweeper.ranking.search import candidates, judge_named, picked, subject_of
+from sweeper.running.progress import Progress
 from sweeper.views.graph_map.partitions import values_at
 from sweeper.views.lineage import coordinates
 from sweeper.views.text import shown_table
@@ -107,12 +108,32 @@ class MappedPoint:
 def mapped_point(plan: Plan, point_id: int) -> MappedPoint:
     """A point as its partitions are placed. Raises UsageFault for one without graph or fabric."""
     point = coordinates(plan, point_id)
-    workload = plan.study.workloads[str(point["workload"])]
-    if not isinstance(workload, Workload) or "fabric" not in plan.grid_of(point_id).columns:
-        raise UsageFault(f"point {point_id} has no graph on a fabric: add an axis such as fabric: sn10_like")
+    name = str(point["workload"])
+    workload = plan.study.workloads[name]
+    if not isinstance(workload, Workload):
+        raise UsageFault(f"point {point_id} is of {name}, which is no graph of kernels: nothing of it can be placed")
+    if "fabric" not in plan.grid_of(point_id).columns:
+        axes = "fabric: sn10_like and unit_placement: rules"
+        raise UsageFault(f"point {point_id} lies on no fabric: add the axes {axes}, or others like these")
     values = values_at(plan, point_id, WANTED, ())
     entry = _fabric(plan, str(point["fabric"]), values)
     return MappedPoint(list(_partitions(workload, sites_of(entry), values)), entry, values)
+
+
+def simulated(mapped: MappedPoint, effort: Effort, progress: Progress) -> list[SimulatedPartition]:
+    """All partitions of a point, one after the other; each is told before it is placed, since one may take minutes."""
+    count = len(mapped.partitions)
+    found = list[SimulatedPartition]()
+    progress.start(count, 0)
+    try:
+        for number, partition in enumerate(mapped.partitions, 1):
+            first, last = partition.kernels[0].name, partition.kernels[-1].name
+            progress.note(f"partition {number} of {count}: {first} .. {last}")
+            found.append(mapped.simulated(partition, effort))
+            progress.advance(1)
+    finally:
+        progress.close()
+    return found
 
 
 def _partitions(workload: Workload, sites: Sites, values: Values) -> Iterator[Partition]:

@@ -32,8 +32,8 @@ class WrittenAxis:
 
     @property
     def place(self) -> Place:
-        """Where the axis's name stands."""
-        return self.home.key_place(self.name)
+        """Where the axis's name stands; of one that is given beside the study, its values."""
+        return self.home.key_place(self.name) if self.node.file == self.home.file else self.node.place
 
     def problem(self, message: str) -> Problem:
         """A problem at the axis's name."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.engine.space import Box
-from sweeper.errors import Place, Problem, Problems, SpecError, listed, unknown
+from sweeper.errors import Misuse, Place, Problem, Problems, SpecError, listed, unknown
 from sweeper.library.graph_workload import Workload
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign
@@ -241,7 +241,8 @@ NOT_SEARCHED = Optimize((), {}, 1, 1, 0, 1, METHODS[0], ((1.0,),))
 def perturbed(study: Study, perturbation: Perturbation, objective: str | None = None) -> Study:
     """A study that is done again for other numbers, as a perturbation says, by one of its objectives.
 
-    Raises SpecError if it has no objective or no such one, or several and none is chosen, and if it sweeps draws.
+    Raises Misuse for an objective that it has not, and SpecError if it has none, or several and none is chosen, and if
+    it sweeps draws.
     """
     place, names = study.place("objective"), [each.column for each in study.objectives]
     if not names:
@@ -249,7 +250,7 @@ def perturbed(study: Study, perturbation: Perturbation, objective: str | None = 
             [place.problem("nothing to find the best of; add e.g. objective: {minimise: iteration_time_s}")]
         )
     if objective is not None and objective not in names:
-        raise SpecError([place.problem(unknown("objective of the study", objective, names))])
+        raise Misuse(unknown("objective of the study", objective, names))
     if objective is None and len(names) > 1:
         raise SpecError([place.problem(f"several objectives, {listed(names)}: choose one of them")])
     for box, asked in zip(study.boxes, study.asked, strict=True):

@@ -346,6 +346,19 @@ def test_json_holds_the_report_and_is_the_same_again() -> None:
     assert call("a100", "--draws", 200, "--json").stdout == first.stdout
 
 
+@pytest.mark.parametrize(
+    ("settings", "headed"),
+    [
+        (("--set", "node.defect_density=0.2 1/cm^2"), "chiplets, node n5, node.defect_density 0.002 1/mm^2: "),
+        (("--set", "wafer/wafer_300/diameter=20 cm"), "chiplets, node n5, wafer/wafer_300/diameter 200 mm: "),
+        (("--set", "package.silicon_area=5 cm^2"), "chiplets, node n5, package.silicon_area 500 mm^2: "),
+        (("--set", "package.chiplets=2"), "chiplets, node n5, package.chiplets 2: "),
+    ],
+)
+def test_a_cost_is_headed_by_its_settings_with_their_units(settings: tuple[str, str], headed: str) -> None:
+    assert call("chiplets", "--node", "n5", "--draws", 2, *settings).output.startswith(headed)
+
+
 def test_settings_reach_the_design() -> None:
     def usd(*arguments: object) -> dict[str, float]:
         shown = json.loads(call("chiplets", "--node", "n5", "--draws", 2, "--json", *arguments).stdout)

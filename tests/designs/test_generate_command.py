@@ -12,7 +12,9 @@ from sweeper.cli import main
 from sweeper.designs.generated_chip import ROLES_OF_CHIP
 from sweeper.kernels.codes import REASONS
 from sweeper.library.library import Library, builtin_specs
+from sweeper.planning.checks.unstated import unchanged
 from sweeper.study.settings import WHY_IDLE
+from tests.support.small_specs import write_files
 
 LIBRARY = Library.load([builtin_specs()])
 MEMORY = {
@@ -283,3 +285,24 @@ def test_help_has_an_example_that_runs() -> None:
     assert all(role in shown for role in ROLES_OF_CHIP)
     example = chip("deepflow_v100", "technology=deepflow_n7", "stack=hbm2e", "template.power=400 W")
     assert example["made_of"]["technology"] == "deepflow_n7"
+
+
+PARTIAL = "x5: {source: a roadmap, grade: estimate, logic_area: 0.5}\n"
+UNSTATED = (
+    "warning: technology x5 states no logic_power, voltage, sram_area, sram_energy, sram_static_power, port_area, "
+    "port_power, controller_area, lane_area, lane_energy: taken as in the template, unchanged; state them (1 if that "
+    "is meant), or extend an entry that does\n"
+)
+
+
+def test_factors_that_a_technology_leaves_out_are_told(tmp_path: Path) -> None:
+    root = write_files(tmp_path, {"technologies/mine.yaml": PARTIAL})
+    found = call("gpu_n7", "technology=x5", "stack=hbm2e", options=("--library", root))
+    assert found.exit_code == 0 and found.stderr == UNSTATED
+    given = call("gpu_n7", "technology=x5", "stack=hbm2e", "technology.voltage=0.9", options=("--library", root))
+    assert given.stderr == UNSTATED.replace("voltage, ", "")
+
+
+@pytest.mark.parametrize("name", LIBRARY.names("technology"))
+def test_technologies_that_come_with_the_package_leave_nothing_out(name: str) -> None:
+    assert unchanged(LIBRARY.find("technology", name)) == ""

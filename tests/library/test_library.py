@@ -228,3 +228,27 @@ class TestBuiltin:
         values = [value for kind in FOLDERS for entry in library.select(kind) for value in entry.values.values()]
         assert values
         assert all(value.source and value.grade in GRADES for value in values)
+
+
+# What entries belong to
+
+
+@pytest.mark.parametrize("word", ["quick", "ddr", "swift"])
+def test_what_an_entry_belongs_to_may_be_a_name_an_alias_or_a_tag_of_any_layer(tmp_path: Path, word: str) -> None:
+    memory = "quick: {source: s, grade: estimate, aliases: [ddr], tags: [swift], bandwidth: 1 TB/s, capacity: 1 GB}\n"
+    mine = write_files(tmp_path / "mine", {"chips/more.yaml": f"gamma: {{extends: alpha, fits: {{memory: {word}}}}}\n"})
+    other = write_files(tmp_path / "other", {"memories/more.yaml": memory})
+    library = Library.load([mine, other, write_files(tmp_path / "all", FILES)])
+    assert library.find("chip", "gamma").fits == {"memory": (word,)}
+
+
+def test_what_an_ancestor_belongs_to_is_refused_where_it_is_written(tmp_path: Path) -> None:
+    chips = "gamma: {extends: alpha, fits: {memory: [stack, stakced]}}\ndelta: {extends: gamma}\n"
+    library = Library.load([write_files(tmp_path, {**FILES, "chips/more.yaml": chips})])
+    told = (
+        r"more\.yaml:1:\d+: gamma\.fits\.memory\[2\]: unknown name or tag of a memory .stakced., did you mean .stacked"
+    )
+    for name in ("delta", "gamma", "delta"):
+        with pytest.raises(SpecError, match=told):
+            library.find("chip", name)
+    assert library.find("chip", "beta")

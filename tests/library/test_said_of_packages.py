@@ -48,6 +48,17 @@ def refused(root: Path, packages: str, name: str = "t", **files: str) -> str:
     return found.stderr
 
 
+def test_a_die_that_is_mounted_on_itself_is_refused_by_name(tmp_path: Path) -> None:
+    told = refused(tmp_path, PACKAGE.replace("name: gpu, on: substrate", "name: gpu, on: gpu"))
+    assert "p.yaml:9:" in told and "gpu stands on itself" in told and "substrate" in told
+
+
+def test_dies_that_carry_each_other_are_refused_by_name(tmp_path: Path) -> None:
+    other = "    - " + LOGIC.replace("name: gpu, on: substrate", "name: other, on: gpu") + "\n"
+    told = refused(tmp_path, PACKAGE.replace("name: gpu, on: substrate", "name: gpu, on: other") + other)
+    assert "p.yaml:9:" in told and "'other'" in told
+
+
 # Areas
 
 

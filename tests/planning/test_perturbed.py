@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 from sweeper.designs.package_draws import evaluate_design
-from sweeper.errors import SpecError
+from sweeper.errors import Misuse, SpecError, SweeperError
 from sweeper.library.library import Library, builtin_specs
 from sweeper.library.packages.reader import read_package
 from sweeper.planning.plan import Plan, make_plan
+from sweeper.planning.sensitivity.parameters import check_varied
 from sweeper.planning.sensitivity.perturbed import KEPT, REOPTIMISED, ROBUST, spread_out
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import perturbed
@@ -213,13 +214,19 @@ def test_designs_to_begin_from_are_good_and_apart() -> None:
 def test_what_cannot_be_varied_is_refused(
     tmp_path: Path, changes: dict[str, Any], objective: str | None, fragment: str
 ) -> None:
-    with pytest.raises(SpecError, match=fragment):
+    with pytest.raises(SweeperError, match=fragment):
         perturbed_plan(tmp_path, ALONE, objective, **changes)
 
 
 def test_a_pattern_that_matches_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"reads no number facility\.\*"):
+    with pytest.raises(Misuse, match=r"^the objective reads no number facility\.\*"):
         perturbed_plan(tmp_path, replace(ALONE, only=("template.*", "facility.*")))
+
+
+def test_a_study_without_numbers_to_vary_is_told_where_its_objective_stands(tmp_path: Path) -> None:
+    study = perturbed(make_plan(write(tmp_path)).study, ALONE)
+    with pytest.raises(SpecError, match=r"yaml:\d+:\d+: .*reads no number of the hardware"):
+        check_varied(study, ())
 
 
 def test_boxes_may_vary_different_numbers(tmp_path: Path) -> None:

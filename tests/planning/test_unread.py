@@ -147,7 +147,7 @@ def test_what_is_read_is_no_mistake(tmp_path: Path, study: str, line: str) -> No
 def test_calibrated_shares_are_unread_where_the_listed_are_chosen(tmp_path: Path) -> None:
     listed = f"{GRAPH}  efficiencies: listed\n"
     assert plan_of(tmp_path, f"{listed}  compute_efficiency: 0.5\n").point_count == 1
-    with pytest.raises(SpecError, match="only under other choices or entries of the library"):
+    with pytest.raises(SpecError, match="only under another choice: efficiencies: calibrated"):
         plan_of(tmp_path, f"{listed}  calibration.gemm_efficiency: [0.5, 0.6]\n")
 
 
@@ -177,6 +177,7 @@ def test_the_message_tells_which_family_reads_it(tmp_path: Path) -> None:
         ("sequence_parallel: 1", r"those of layers do \(such as gpt3_1t_layers\)"),
         ("optimizer_sharding: 1", "those of calculon do"),
         ("sequence_length: 4096", "those of operators do"),
+        ("fabric: plasticine", "read it, but only under another choice: unit_placement: rules"),
         ("voltage_floor: throttled", "only under other choices or entries of the library"),
     ):
         with pytest.raises(SpecError, match=words):

@@ -347,4 +347,20 @@ def test_the_commands(directory: str, library: Path, tmp_path: Path) -> None:
         main, ["map", str(plain), "0", "--library", str(library), "--out", str(tmp_path), "--simulate"]
     )
     assert done.exit_code == 2
-    assert "add an axis such as fabric" in done.output
+    assert done.output == (
+        "point 0 lies on no fabric: add the axes fabric: sn10_like and unit_placement: rules, or others like these\n"
+    )
+
+
+def test_what_has_no_graph_is_told_so_before_anything_is_said(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["map", "calculon_search", "0", "--out", str(tmp_path), "--simulate"])
+    assert done.exit_code == 2 and "no graph of kernels" in done.output and len(done.output.splitlines()) == 1
+
+
+def test_placing_tells_how_far_it_is(library: Path, tmp_path: Path) -> None:
+    options = ["--library", str(library), "--out", str(tmp_path), "--simulate", "--moves", "10", "--candidates", "1"]
+    path = study_of(tmp_path, ("partitioning: optimal", "partitioning: kernel_by_kernel"))
+    done = CliRunner().invoke(main, ["map", str(path), "0", *options])
+    assert done.exit_code == 0 and "partition 1 of 7" not in done.stdout
+    told = [line.partition(":")[0] for line in done.stderr.splitlines() if line.startswith("partition ")]
+    assert told == [f"partition {number} of 7" for number in range(1, 8)]

@@ -250,7 +250,8 @@ LIBRARY_CASES = [
     ),
     Case("unknown base", "extends: alpha", "extends: alfa_x", 13, "unknown chip to extend 'alfa_x'", CHIPS),
     Case("circle", "  aliases: [a1, Alfa]", "  extends: beta", 13, "extend each other in a circle", CHIPS),
-    Case("extends itself", "extends: alpha", "extends: beta", 13, "unknown chip to extend 'beta'", CHIPS),
+    Case("extends itself", "extends: alpha", "extends: beta", 13, "'beta' extends itself", CHIPS),
+    Case("fits nothing", "beta:\n", "beta:\n  fits: {memory: dramm}\n", 13, "name or tag of a memory 'dramm'", CHIPS),
     Case("alias twice", "beta:\n", "beta:\n  aliases: [A1]\n", 13, "'A1' is already a name of 'alpha'", CHIPS),
     Case("alias is a name", "[a1, Alfa]", "[beta]", 2, "'beta' is already a name of 'beta'", CHIPS),
     Case(

@@ -10,8 +10,10 @@ from sweeper.cli import main
 from sweeper.errors import SpecError
 from sweeper.study.study import load_study
 from tests.places import ROOT, STUDIES
+from tests.support.small_specs import write_files
 
 ALONE = "microbatch is 1 where a study does not say: up to 8 microbatches of one sample pass one after another"
+PARTIAL = "x5: {source: a roadmap, grade: estimate, logic_area: 0.5}\n"
 TRAINING = """
 study: trained
 axes:
@@ -33,6 +35,11 @@ def call(tmp_path: Path, text: str, *arguments: str) -> Result:
     (tmp_path / "trained.yaml").write_text(text)
     command, *more = arguments
     return CliRunner().invoke(main, [command, str(tmp_path / "trained.yaml"), *more])
+
+
+def warnings(result: Result) -> list[str]:
+    """What is warned of, beside that planning takes a while."""
+    return [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
 
 
 def test_samples_that_pass_one_after_another_are_told_once(tmp_path: Path) -> None:
@@ -103,6 +110,31 @@ def test_ports_that_the_price_leaves_out_are_told(tmp_path: Path) -> None:
     one_each = priced.replace("dim_x: 8\n  dim_y: 2", "dim_x: 1\n  dim_y: 16")
     for meant in (said, one_each, priced.replace("per_chip", "per_chip_priced"), priced.replace("per_chip", "shared")):
         assert call(tmp_path, meant, "plan").stderr == ""
+
+
+def test_factors_that_a_technology_leaves_out_are_told_once(tmp_path: Path) -> None:
+    """A study of two boxes with an entry of one factor, one without any, and one of ours, which states all."""
+    library = write_files(tmp_path / "mine", {"technologies/mine.yaml": PARTIAL})
+    chip = "template: gpu_n7\n  technology: [x5, as_template, public_n5_from_n7]\n  stack: hbm2e\n  microbatch: 1"
+    made = TRAINING.replace("chip: h100_sxm5_80gb\n  memory: hbm3_h100", chip).replace("  data_parallel: 2\n", "")
+    boxes = "boxes:\n- axes: {data_parallel: 2}\n- axes: {tensor_parallel: 2}\n"
+    planned = call(tmp_path, made.replace("output:", f"{boxes}output:"), "plan", "--library", str(library))
+    assert planned.exit_code == 0, planned.output
+    (line,) = warnings(planned)
+    assert line.startswith(
+        f"warning: {tmp_path / 'trained.yaml'}:6:3: axes.technology: technology x5 states no logic_p"
+    )
+    given = made.replace("  microbatch: 1", "  microbatch: 1\n  technology.voltage: 0.9\n  data_parallel: 2")
+    (line,) = warnings(call(tmp_path, given, "plan", "--library", str(library)))
+    assert "lane_energy" in line and "voltage" not in line
+
+
+def test_that_partitions_may_not_fit_is_told_once_where_units_are_placed() -> None:
+    placed = CliRunner().invoke(main, ["plan", "table6_sn10_units"])
+    (line,) = warnings(placed)
+    assert placed.exit_code == 0 and "table6_sn10_units.yaml:25:7: boxes[2].axes.unit_placement: " in line
+    assert "shares by rules tell how fast partitions are, not whether they fit" in line
+    assert warnings(CliRunner().invoke(main, ["plan", "table6_sn10"])) == []
 
 
 def test_our_studies_say_what_they_mean() -> None:

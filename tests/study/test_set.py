@@ -42,6 +42,11 @@ def test_an_axis_is_replaced_added_or_swept_instead_of_searched(study: Path) -> 
     assert "microbatch" not in searched and searched
 
 
+def test_a_mistake_in_it_is_told_at_the_option(study: Path) -> None:
+    with pytest.raises(SpecError, match=r"^--set:1:\d+: zero_stage: zero_stage is 1"):
+        sweeper.plan(study, [study.parent], ["zero_stage=1"])
+
+
 def test_boxes_have_no_say_in_it() -> None:
     text = "{study: s, axes: {chips: 8}, boxes: [{axes: {dim_x: 2, chip: a}}, {search: {dim_x: [1, 2]}}]}"
     found = with_axes(parse_yaml(text), ["dim_x=4"]).plain()

@@ -115,18 +115,18 @@ def test_the_command_says_and_draws_it(tmp_path: Path) -> None:
         (("memory.bandwidth", "chips"), "axis of several values"),
         (
             ("memory.bandwidht", "memory.bandwidth"),
-            "unknown number 'memory.bandwidht', did you mean 'memory.bandwidth'?",
+            "\nNUMBER: unknown number 'memory.bandwidht', did you mean 'memory.bandwidth'?",
         ),
         (("memory.*", "memory.bandwidth"), "one number at a time"),
-        (("workload.layers", "memory.bandwidth"), "reads no number"),
-        (("memory.bandwidth", "memory.bandwidth", "--objective", "nothing"), "unknown objective"),
+        (("workload.layers", "memory.bandwidth"), "\nNUMBER: the objective reads no number workload.layers"),
+        (("memory.bandwidth", "memory.bandwidth", "--objective", "nothing"), "\n--objective: unknown objective"),
     ],
 )
 def test_mistakes(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     path = tmp_path / "memories.yaml"
     path.write_text(yaml.safe_dump(STUDY, sort_keys=False))
     shown = CliRunner().invoke(main, ["break-even", str(path), *arguments, "--out", str(tmp_path / "out")])
-    assert shown.exit_code == 2 and said in shown.output, shown.output
+    assert shown.exit_code == 2 and said in f"\n{shown.output}", shown.output
     assert not (tmp_path / "out").exists()
 
 

@@ -167,8 +167,15 @@ def test_the_command_answers_draws_and_resumes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--objective", "iteration_time"), "did you mean 'iteration_time_s'"),
-        (("--only", "facility.*"), "reads no number facility.*"),
+        (
+            ("--objective", "iteration_time"),
+            "\n--objective: unknown objective of the study 'iteration_time', did you mean 'iteration_time_s'",
+        ),
+        (("--only", "facility.*"), "\n--only: the objective reads no number facility.*"),
+        (
+            ("--only", "memory.bandwidht"),
+            "\n--only: unknown number 'memory.bandwidht', did you mean 'memory.bandwidth'",
+        ),
         (("--figure", "picture.pdf"), ".png or .svg"),
         (("--step", "2"), "0.001<=x<=0.5"),
     ],
@@ -176,7 +183,7 @@ def test_the_command_answers_draws_and_resumes(tmp_path: Path) -> None:
 def test_mistakes_in_the_command_write_nothing(tmp_path: Path, options: tuple[str, str], words: str) -> None:
     path = write(tmp_path, axes=LISTED, optimize=None, override=["memory"])
     result = call("sensitivity", path, "--out", tmp_path / "out", *options)
-    assert result.exit_code == 2 and words in result.output
+    assert result.exit_code == 2 and words in f"\n{result.output}"
     assert not (tmp_path / "out").exists()
 
 

@@ -154,8 +154,11 @@ class _Reader:
         if not root:
             on = checks.text(written["on"], "on")
             if on not in names:
+                fault = unknown("die that stands before this one", on, names)
+                if on == name:
+                    raise error(written["on"], f"{name} stands on itself: {fault}")
                 self._pass_over(on)
-                raise error(written["on"], unknown("die that stands before this one", on, names))
+                raise error(written["on"], fault)
             # What is mounted on a stack lies on its first die.
             parent = names.index(on)
         codes = {

@@ -17,6 +17,7 @@ from sweeper.engine.space import Grid
 from sweeper.errors import Place, Problem, Problems, SpecError, listed
 from sweeper.inputs.families import families, family_of
 from sweeper.inputs.workloads import symbols_of
+from sweeper.kernels.codes import SWITCHES
 from sweeper.library.packages.design import SELECTABLE
 from sweeper.planning.columns import Columns, structures
 from sweeper.study.columns import REQUIRED, Stock
@@ -34,10 +35,11 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Reading:
-    """What the columns that a study keeps depend on, under one combination of structural values of a box."""
+    """What the columns that a study keeps, `kept`, depend on, under one combination of structural values of a box."""
 
     structure: Structure
     columns: frozenset[str]
+    kept: Sequence[str] = ()
 
     @property
     def workload(self) -> str:
@@ -60,7 +62,7 @@ def unread(columns: Columns, grids: Sequence[Grid], wanted: Sequence[Sequence[st
             tuple(structure.items()): [columns.program(grid, structure, names) for names in wanted]
             for _, structure in structures([grid])
         }
-        readings = [Reading(dict(key), _read(columns, grid, each)) for key, each in programs.items()]
+        readings = [Reading(dict(key), _read(columns, grid, each), wanted[-1]) for key, each in programs.items()]
         problems.extend(_of_box(columns, grid, number, readings))
     return Problems(dict.fromkeys(problems))
 
@@ -174,11 +176,13 @@ def _advice(columns: Columns, grid: Grid, name: str, deaf: Reading) -> str:
     family = family_of(columns.study.workloads[deaf.workload])
     metrics = [metric for names in families()[family].metrics.values() for metric in names]
     metrics += PACKAGE_METRICS if "package" in grid.columns else ()
-    deciding = [metric for metric in dict.fromkeys(metrics) if name in _reads_alone(columns, grid, deaf, metric)]
-    if deciding:
+    alone = {metric: _reads_for(columns, grid, deaf.structure, (metric,)) for metric in metrics}
+    if deciding := [metric for metric, read in alone.items() if name in read]:
         return f"it decides only columns that the study does not keep, such as {listed(deciding)}"
     if _family_reads(family, name):
-        return f"equations of the family {family} read it, but only under other choices or entries of the library"
+        choices = _choices(columns, grid, name, deaf)
+        others = f"another choice: {' or '.join(choices)}" if choices else "other choices or entries of the library"
+        return f"equations of the family {family} read it, but only under {others}"
     readers = _readers(columns, name)
     if family in readers:
         return f"only other workloads of the family {family} read it; leave it out here"
@@ -205,10 +209,20 @@ def _like(columns: Columns, deaf: Reading, families: Sequence[str]) -> list[str]
     return [found[family] for family in families if family in found]
 
 
-def _reads_alone(columns: Columns, grid: Grid, reading: Reading, metric: str) -> frozenset[str]:
-    """What a metric would depend on, if the study kept it."""
+def _choices(columns: Columns, grid: Grid, name: str, deaf: Reading) -> list[str]:
+    """Choices of a switch, all others as they are, under which a column would be read."""
+    return [
+        f"{switch}: {choice}"
+        for switch, choices in SWITCHES.items()
+        for choice in choices
+        if name in _reads_for(columns, grid, {**deaf.structure, switch: choice}, deaf.kept)
+    ]
+
+
+def _reads_for(columns: Columns, grid: Grid, structure: Structure, wanted: Sequence[str]) -> frozenset[str]:
+    """What columns would depend on, if a study kept them; nothing if it cannot have them all."""
     try:
-        return columns.program(grid, reading.structure, (metric,)).reads
+        return columns.program(grid, structure, tuple(wanted)).reads
     except UnknownColumn:
         return frozenset()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sweeper.engine.program import Program
 from sweeper.engine.space import Grid
-from sweeper.errors import unknown
+from sweeper.errors import Misuse, SpecError, unknown
 from sweeper.inputs.numbers import selector_of, values_of
 from sweeper.inputs.packages import PACKAGE_ROLE
 from sweeper.kernels.draws import DISTRIBUTIONS, UNIFORM
@@ -171,21 +171,27 @@ def is_chosen(grid: Grid, name: str) -> bool:
     return column is not None and column.axis >= grid.swept and len(column.values) > 1
 
 
-def unmatched(study: Study, names: Sequence[str]) -> list[str]:
-    """What is wrong with the study's perturbation, given the numbers that it varies."""
+def check_varied(study: Study, names: Sequence[str]) -> None:
+    """Raise Misuse if the study's perturbation asks for numbers of which none is among the names that it varies, and
+    SpecError if it asks for all of the hardware and none is varied."""
     perturbation = study.perturbation
-    if perturbation is None or (names and perturbation.only == Perturbation.only):
-        return []
-    if perturbation.only == Perturbation.only:
-        return [f"the objective reads no number of the hardware that could be varied {NOT_VARIED}"]
+    if perturbation is None:
+        return
     silent = [pattern for pattern in perturbation.only if not any(fnmatchcase(name, pattern) for name in names)]
+    if perturbation.only != Perturbation.only:
+        if silent:
+            raise Misuse("; ".join(_why_silent(study, pattern) for pattern in silent))
+    elif not names:
+        message = f"the objective reads no number of the hardware that could be varied {NOT_VARIED}"
+        raise SpecError([study.place("objective").problem(message)])
+
+
+def _why_silent(study: Study, pattern: str) -> str:
+    """Why no number is varied that a pattern asks for."""
     known = OVERRIDES.keys() | _of_packages(study, study.packages).keys()
-    return [
-        f"the objective reads no number {pattern} that could be varied {NOT_VARIED}"
-        if any(fnmatchcase(name, pattern) for name in known)
-        else unknown("number", pattern, known)
-        for pattern in silent
-    ]
+    if any(fnmatchcase(name, pattern) for name in known):
+        return f"the objective reads no number {pattern} that could be varied {NOT_VARIED}"
+    return unknown("number", pattern, known)
 
 
 def drawn(
