@@ -12,6 +12,7 @@ import polars as pl
 from jinja2 import Environment
 
 from sweeper.errors import EnvironmentFault, UsageFault, listed
+from sweeper.files import write_whole
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import Plan
 from sweeper.reports import evidence
@@ -77,7 +78,8 @@ def report(runs: Sequence[Asked], most_rows: int = MOST_ROWS) -> str:
 
 
 def write_report(runs: Sequence[Asked], file: Path, most_rows: int = MOST_ROWS) -> None:
-    """Write the page of some runs. Raises UsageFault for another ending than .html, and as `report` does.
+    """Write the page of some runs. Raises UsageFault for another ending than .html, EnvironmentFault for a file
+    that cannot be written, and as `report` does.
 
     >>> import sweeper, tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -91,7 +93,7 @@ def write_report(runs: Sequence[Asked], file: Path, most_rows: int = MOST_ROWS) 
         raise UsageFault(f"a report is an .html file, not {str(file)!r}")
     text = report(runs, most_rows)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_whole(file, text)
 
 
 def _section(asked_of: Asked, most_rows: int) -> Section:
