@@ -24,6 +24,7 @@ from sweeper.running.storage.listing import status
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import read_resolved
 from sweeper.running.storage.store import MANIFEST
+from sweeper.shown import FEWEST
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.datasets import axes_of, columns, reading, scan
 from sweeper.views.marks import standing_lines
@@ -73,7 +74,7 @@ class Section:
 def report(runs: Sequence[Asked], most_rows: int = MOST_ROWS) -> str:
     """The page of some runs, as HTML. Raises NoDataset as `scan` does, EnvironmentFault without Plotly."""
     sections = [_section(asked, most_rows) for asked in runs]
-    told = {"sections": sections, "plotly": _plotly(), "version": metadata.version("sweeper")}
+    told = {"sections": sections, "plotly": _plotly(), "version": metadata.version("sweeper"), "digits": FEWEST}
     return _templates().get_template("report.html.j2").render(told)
 
 
