@@ -15,6 +15,7 @@ import pytest
 
 from sweeper.digests import content_hash
 from sweeper.errors import EnvironmentFault, NoDataset, OutputConflict, UsageFault
+from sweeper.files import whole
 from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
 from sweeper.running.storage import store
@@ -231,9 +232,13 @@ def test_lost_or_wrong_end_files_are_restored_without_computing(tmp_path: Path, 
 
 def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> None:
     directory = finished(tmp_path)
+    (directory / "figures").mkdir()
+    with whole(directory / "figures" / "curves.png") as draft:
+        draft.write_text("picture")
     before = dataset(directory)
     (directory / "data" / ".part-00000001.parquet.host-1-0.tmp").write_text("half")
     (directory / "data" / "part-00000001.parquet").unlink()
+    draft.write_text("half of one")  # of a process that was killed
     run(PLAN, tmp_path, quiet=True)
     assert dataset(directory) == before
 
