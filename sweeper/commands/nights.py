@@ -89,8 +89,8 @@ def night(
     record = run_night(plans, folder(out), wanted, usual_progress(quiet, "s of work"))
     place = f"{folder(out)}/nights/{record.when}"
     echo({**record.plain(), "night_directory": place}, lambda: night_text(record, place))
-    for problem in record.problems:
-        click.echo(problem, err=True)
+    for line in [*record.problems, *record.remarks]:
+        click.echo(line, err=True)
     sys.exit(record.exit_code)
 
 
@@ -249,4 +249,4 @@ def night_text(record: "NightRecord", place: str) -> str:
     problems = f", {wrong} problem{'s' * (wrong != 1)}" if wrong else ""
     done = f"{len(record.studies)} studies in {duration(record.seconds)}{problems}"
     table = listing(rows, {name: name.upper() for name in columns})
-    return "\n".join([table, *record.checked, done, f"{place}/summary.html"])
+    return "\n".join([table, *record.checked, *record.remarks, done, f"{place}/summary.html"])
