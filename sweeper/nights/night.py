@@ -234,7 +234,7 @@ def forget(out: Folder, keep: int) -> None:
     known = list(nights(out))
     stays = [record for at, record in enumerate(known) if at < keep or _is_baseline(record, known[:at])]
     kept = {study.run for record in stays for study in record.studies}
-    for record in known[keep:]:
+    for record in known:
         if record in stays:
             continue
         # The runs first: who is killed between, or meets a run in use, finds the night, and with it the runs, again.
