@@ -47,6 +47,7 @@ def diff_command(
     Example: sweeper diff dse80-0123456789ab dse80-ba9876543210
     Example: sweeper diff nights/nights/2026-01-01T02-00-00Z nights/nights/2026-01-02T02-00-00Z
     """
+    from sweeper.files import write_whole
     from sweeper.nights.diff import between_nights, difference
     from sweeper.nights.pages import diff_page
     from sweeper.nights.records import night_at, night_of_commit
@@ -75,7 +76,7 @@ def diff_command(
         old_run, new_run = map(folder, run_directories((before, after), Given(library), out, ("library",)))
         found, remarks = [difference(old_run, new_run, _replanner(sources, library, study))], []
     if html is not None:
-        html.write_text(diff_page(found, remarks, before, after), encoding="utf-8")
+        write_whole(html, diff_page(found, remarks, before, after))
     value = {"differences": [each.plain() for each in found], "remarks": remarks}
     echo(value, lambda: "\n\n".join([*map(difference_text, found), *remarks]) or "nothing moved")
 

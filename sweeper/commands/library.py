@@ -9,6 +9,7 @@ import click
 from sweeper.commands.completing import entries, kinds, starts
 from sweeper.commands.shared import FORMATS, LIBRARY, AnsweringCommand, command, echo, library_of
 from sweeper.errors import UsageFault, unknown
+from sweeper.files import write_whole
 
 
 @command("list")
@@ -142,10 +143,8 @@ def init(kind: str, file: Path | None) -> None:
     if str(path) == "-":
         echo({"study": text}, lambda: text.rstrip("\n"))
         return
-    try:
-        with path.open("x", encoding="utf-8") as stream:
-            # The commands in its comments name this file.
-            stream.write(text.replace(f"{kind}.yaml", str(path)))
-    except FileExistsError:
-        raise UsageFault(f"{path} is there already; name another file: sweeper init {kind} FILE") from None
+    if path.exists():
+        raise UsageFault(f"{path} is there already; name another file: sweeper init {kind} FILE")
+    # The commands in its comments name this file.
+    write_whole(path, text.replace(f"{kind}.yaml", str(path)))
     echo({"file": str(path), "kind": kind}, lambda: f"{path}\nnext: sweeper run {path}")

@@ -89,8 +89,8 @@ def night(
     record = run_night(plans, folder(out), wanted, usual_progress(quiet, "s of work"))
     place = f"{folder(out)}/nights/{record.when}"
     echo({**record.plain(), "night_directory": place}, lambda: night_text(record, place))
-    for problem in record.problems:
-        click.echo(problem, err=True)
+    for line in [*record.problems, *record.remarks]:
+        click.echo(line, err=True)
     sys.exit(record.exit_code)
 
 
@@ -146,32 +146,36 @@ def runs_command(where: str) -> None:
 @command()
 @click.argument("where", default="results", metavar="DIR")
 @click.option(
-    "--older-than", "age", type=Time(), metavar="TIME", help="Runs that were last changed before, e.g. '30 days'."
+    "--older-than", "age", type=Time(), metavar="TIME", help="Only what was last changed before, e.g. '30 days'."
 )
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="The latest runs of each study that stay.")
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="The latest complete runs of each study stay.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
 def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
-    """Remove runs by age, or all but the latest of each study.
+    """Remove runs by age, or all but the latest of each study; with both options those that are old and not among the
+    latest.
 
     A run that somebody is writing stays, and is named; so do the runs of nights, which go with these (`sweeper night
-    --keep`). Nothing else in the directory is touched.
+    --keep`), and directories that look like runs and are none. Nothing else in the directory is touched.
 
     \b
     Example: sweeper gc results --keep 3 --dry-run
-    Example: sweeper gc nights/runs --older-than '30 days'
+    Example: sweeper gc results --keep 3 --older-than '30 days'
     """
+    import math
     import time
 
     from sweeper.errors import OutputConflict
     from sweeper.nights.records import runs_of_nights
-    from sweeper.running.storage.catalogue import disposable, remove_run, runs_in
+    from sweeper.running.storage.catalogue import disposable, remove_run, runs_in, strangers
 
     if age is None and keep is None:
         raise UsageFault("which runs? say --older-than TIME, --keep N, or both")
-    before = None if age is None else time.time() - age
+    before = math.inf if age is None else time.time() - age
     of_nights = runs_of_nights(where)
     assert_there(where)
-    old = list(disposable(runs_in(where), before, keep))
+    runs = runs_in(where)
+    others = strangers(where, runs)
+    old = list(disposable(runs, before, keep or 0))
     needed = [entry.run for entry in old if entry.run in of_nights]
     removed, stays = [], []
     for entry in (entry for entry in old if entry.run not in of_nights):
@@ -190,10 +194,15 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
             "dry_run": dry_run,
             "in_use": stays,
             "of_nights": needed,
+            "others": others,
         },
         lambda: "\n".join([*(entry.run for entry in removed), told]),
     )
-    for told_why in [*stays, *(f"{run} stays: a night has it" for run in needed)]:
+    why = {
+        **dict.fromkeys(needed, "a night has it"),
+        **dict.fromkeys(others, "it looks like a run, but no run of sweeper is in it"),
+    }
+    for told_why in [*stays, *(f"{name} stays: {reason}" for name, reason in why.items())]:
         click.echo(told_why, err=True)
 
 
@@ -240,4 +249,4 @@ def night_text(record: "NightRecord", place: str) -> str:
     problems = f", {wrong} problem{'s' * (wrong != 1)}" if wrong else ""
     done = f"{len(record.studies)} studies in {duration(record.seconds)}{problems}"
     table = listing(rows, {name: name.upper() for name in columns})
-    return "\n".join([table, *record.checked, done, f"{place}/summary.html"])
+    return "\n".join([table, *record.checked, *record.remarks, done, f"{place}/summary.html"])

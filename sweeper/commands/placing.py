@@ -265,6 +265,7 @@ def fit_units(study: str, library: tuple[str, ...], out: str, folds: int, save: 
     \b
     Example: sweeper fit-units placements_units --save my_library/unit_models/mine.yaml
     """
+    from sweeper.files import write_whole
     from sweeper.ranking.partitions import as_yaml, read_partitions, text, trained, validated
 
     partitions = read_partitions(run_directory(study, Given(library), out, ("library",)), library_of(library))
@@ -272,6 +273,6 @@ def fit_units(study: str, library: tuple[str, ...], out: str, folds: int, save: 
     if save is not None:
         path = Path(save)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(as_yaml(path.stem, trained(partitions), partitions))
+        write_whole(path, as_yaml(path.stem, trained(partitions), partitions))
         found["saved"] = save
     echo(found, lambda: "\n".join([text(found), *([f"wrote {save}"] if save else [])]))

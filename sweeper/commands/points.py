@@ -79,6 +79,7 @@ def map_command(
     \b
     Example: sweeper map table6_sn10 3
     """
+    from sweeper.files import write_whole
     from sweeper.running.progress import progress_on_stderr
     from sweeper.views.graph_map.drawing import draw_graph_map
     from sweeper.views.graph_map.partitions import as_json as plain
@@ -101,7 +102,7 @@ def map_command(
         tables.append(simulated.text(placed))
     graph = Path(out) / f"{graph_map.study}_{point_id}.dot"
     graph.parent.mkdir(parents=True, exist_ok=True)
-    graph.write_text(dot(graph_map), encoding="utf-8")
+    write_whole(graph, dot(graph_map))
     drawing = draw_graph_map(graph_map, graph.with_suffix(".svg"))
     echo(found, lambda: "\n".join(tables))
     click.echo(f"wrote {graph}\nwrote {drawing}", err=True)

@@ -19,6 +19,7 @@ from sweeper.evidence.measured_rows import RUNS, SERVERS, TASKS, MeasuredPoint, 
 from sweeper.evidence.predictions import settle
 from sweeper.evidence.registry import our_library, registry
 from sweeper.evidence.statistics import Band, band_of, error_statistics
+from sweeper.files import write_whole
 from sweeper.library.entries import DEFAULT_SOURCE
 from sweeper.library.library import builtin_specs
 from sweeper.reading.expressions import Expression
@@ -292,7 +293,7 @@ def write_constants(fits: Iterable[Fit], folder: Path | None = None) -> list[Pat
             texts[path] = with_values(texts[path], entry, values)
     changed = [path for path, text in texts.items() if text != path.read_text(encoding="utf-8")]
     for path in changed:
-        path.write_text(texts[path], encoding="utf-8")
+        write_whole(path, texts[path])
     return changed
 
 

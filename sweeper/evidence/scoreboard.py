@@ -20,6 +20,7 @@ from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, 
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
 from sweeper.evidence.registry import is_lent, registry
 from sweeper.evidence.statistics import Scored, coverage, error_statistics, scored_rows, statistics
+from sweeper.files import whole
 from sweeper.library.library import builtin_specs
 
 
@@ -174,7 +175,7 @@ def by_table(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
 def write_predictions(path: Path, scored: Sequence[Scored]) -> None:
     """A CSV file with the columns of the rows, in their order, and what is said of each row (`SAID`)."""
     columns = list(dict.fromkeys(name for s in scored for name in s.row))
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with whole(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*columns, *SAID])
         for s in scored:

@@ -72,7 +72,7 @@ def night(
     for condition in wanted.conditions:
         condition.check([plan.schema for plan in plans.values()], others=bool(refused))
     runs = out.inside(RUNS)
-    before = night_before(out)
+    before, last = night_before(out), next(nights(out), None)
     deadline = begun + wanted.budget_s
     results = run_all(
         list(plans.values()),
@@ -91,15 +91,17 @@ def night(
         for (source, plan), result in zip(plans.items(), results, strict=True)
     ]
     conditions = [checked(condition, done, runs, before) for condition in wanted.conditions]
+    every = sorted([*done, *refused], key=lambda study: study.name)
     record = NightRecord(
         when=new_name(out),
         version=version("sweeper"),
         seconds=round(time.monotonic() - begun, 1),
         baseline=before.when if before else "",
-        studies=sorted([*done, *refused], key=lambda study: study.name),
+        studies=every,
         conditions=[held for holding, _ in conditions for held in holding],
         checked=[told for _, told in conditions],
         commit=commit(),
+        gone=gone_of(last, every) if last else [],
     )
     place = out.inside(NIGHTS).inside(record.when)
     for name, text in pages(record, before).items():
@@ -134,17 +136,19 @@ def planned(
     return plans, refused
 
 
-def _is_baseline(record: NightRecord, known: Sequence[NightRecord]) -> bool:
-    """Whether a night is the last of some that completed a study which the latest of them has, but not complete. What
-    cannot be read any more has no name but its source."""
-    later = known[: known.index(record)]
+def gone_of(last: NightRecord, studies: Sequence[StudyRecord]) -> list[str]:
+    """Names of the studies of the last night that are not among those of this one. What could not be read then had no
+    name; what cannot be read now has none but its source."""
+    here = {study.name for study in studies}
+    return [
+        study.name for study in last.studies if study.state != REFUSED and here.isdisjoint((study.name, study.source))
+    ]
 
-    def completed(night: NightRecord, study: StudyRecord) -> bool:
-        same = (each for each in night.studies if study.name == each.name or study.source == each.source)
-        return any(each.state == COMPLETE for each in same)
 
-    missing = (study for study in known[0].studies if study.state != COMPLETE)
-    return any(completed(record, study) and not any(completed(night, study) for night in later) for study in missing)
+def _is_baseline(record: NightRecord, later: Sequence[NightRecord]) -> bool:
+    """Whether a night completed a study that no later one did."""
+    completed = (study.name for study in record.studies if study.state == COMPLETE)
+    return any(all(night.of(name) is None for night in later) for name in completed)
 
 
 def expected_s(plan: RunnablePlan, before: NightRecord | None) -> float:
@@ -226,12 +230,12 @@ def _held(condition: Condition, study: StudyRecord, runs: Folder, before: NightR
 
 
 def forget(out: Folder, keep: int) -> None:
-    """Remove all nights but the latest ones and those that are still needed: the last that completed a study which the
-    latest has not. With them go the runs that no other night had."""
+    """Remove all nights but the latest ones and those that are still needed: the last that completed a study, which the
+    latest may not even have. With them go the runs that no other night had."""
     known = list(nights(out))
-    stays = [*known[:keep], *(record for record in known[keep:] if _is_baseline(record, known))]
+    stays = [record for at, record in enumerate(known) if at < keep or _is_baseline(record, known[:at])]
     kept = {study.run for record in stays for study in record.studies}
-    for record in known[keep:]:
+    for record in known:
         if record in stays:
             continue
         # The runs first: who is killed between, or meets a run in use, finds the night, and with it the runs, again.

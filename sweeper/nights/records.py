@@ -62,7 +62,7 @@ class StudyRecord:
 class NightRecord:
     """What came of a night: `when` is its name, `baseline` the earlier one that it is compared with ("" if none);
     `conditions` that hold, each in a study, and in how many studies each was `checked`; `commit` that was checked out
-    ("" if none)."""
+    ("" if none); studies of the night before that are `gone`."""
 
     when: str
     version: str
@@ -72,6 +72,7 @@ class NightRecord:
     conditions: Sequence[str] = ()
     checked: Sequence[str] = ()
     commit: str = ""
+    gone: Sequence[str] = ()
 
     def of(self, study: str) -> StudyRecord | None:
         """The record of a study that was completed, by its name."""
@@ -82,6 +83,11 @@ class NightRecord:
     def problems(self) -> list[str]:
         """What is not as it should be, in words: of studies first, then conditions that hold."""
         return [f"{study.name}: {study.problem}" for study in self.studies if study.problem] + list(self.conditions)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What is worth telling and no problem, in words."""
+        return [f"{study}: in the night of {self.baseline}, not in this one" for study in self.gone]
 
     @property
     def exit_code(self) -> int:
@@ -101,7 +107,8 @@ def as_record(text: bytes) -> NightRecord:
         for study in told["studies"]
     ]
     names = ("when", "version", "seconds", "baseline", "conditions", "checked")
-    return NightRecord(studies=studies, commit=told.get("commit", ""), **{name: told[name] for name in names})
+    later = {name: told[name] for name in ("commit", "gone") if name in told}  # that earlier versions did not write
+    return NightRecord(studies=studies, **later, **{name: told[name] for name in names})
 
 
 def night_at(where: str) -> tuple[Folder, NightRecord] | None:

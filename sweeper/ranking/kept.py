@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from sweeper.errors import UsageFault, unknown
+from sweeper.files import write_whole
 from sweeper.kernels.placement.features import VERSION
 from sweeper.kernels.placement.judging.network import Network
 from sweeper.library.entries import Entry
@@ -115,7 +116,7 @@ def save(model: CostNetworks, path: Path) -> None:
     head = json.dumps(found, indent=1).removesuffix("\n}")
     body = ",\n".join(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'{head},\n "{ARRAYS}": {{\n{body}\n }}\n}}\n')
+    write_whole(path, f'{head},\n "{ARRAYS}": {{\n{body}\n }}\n}}\n')
 
 
 def fabric_hash(numbers: Mapping[str, float]) -> str:

@@ -12,6 +12,7 @@ import polars as pl
 from jinja2 import Environment
 
 from sweeper.errors import EnvironmentFault, UsageFault, listed
+from sweeper.files import write_whole
 from sweeper.library.uncertain import DRAW
 from sweeper.planning.plan import Plan
 from sweeper.reports import evidence
@@ -23,6 +24,7 @@ from sweeper.running.storage.listing import status
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import read_resolved
 from sweeper.running.storage.store import MANIFEST
+from sweeper.shown import FEWEST
 from sweeper.views.analysis import OBJECTIVES
 from sweeper.views.datasets import axes_of, columns, reading, scan
 from sweeper.views.marks import standing_lines
@@ -72,12 +74,13 @@ class Section:
 def report(runs: Sequence[Asked], most_rows: int = MOST_ROWS) -> str:
     """The page of some runs, as HTML. Raises NoDataset as `scan` does, EnvironmentFault without Plotly."""
     sections = [_section(asked, most_rows) for asked in runs]
-    told = {"sections": sections, "plotly": _plotly(), "version": metadata.version("sweeper")}
+    told = {"sections": sections, "plotly": _plotly(), "version": metadata.version("sweeper"), "digits": FEWEST}
     return _templates().get_template("report.html.j2").render(told)
 
 
 def write_report(runs: Sequence[Asked], file: Path, most_rows: int = MOST_ROWS) -> None:
-    """Write the page of some runs. Raises UsageFault for another ending than .html, and as `report` does.
+    """Write the page of some runs. Raises UsageFault for another ending than .html, EnvironmentFault for a file
+    that cannot be written, and as `report` does.
 
     >>> import sweeper, tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -91,7 +94,7 @@ def write_report(runs: Sequence[Asked], file: Path, most_rows: int = MOST_ROWS) 
         raise UsageFault(f"a report is an .html file, not {str(file)!r}")
     text = report(runs, most_rows)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_whole(file, text)
 
 
 def _section(asked_of: Asked, most_rows: int) -> Section:

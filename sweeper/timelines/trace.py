@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sweeper.files import whole
 from sweeper.timelines.slices import TRACKS, Slice
 from sweeper.timelines.step import Step
 
@@ -17,7 +18,7 @@ def write_trace(path: Path, step: Step, found: Iterable[Slice], about: dict[str,
     process, its tracks are threads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    with whole(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.write(
             '{"displayTimeUnit": "ms", "otherData": ' + json.dumps(about, allow_nan=False) + ', "traceEvents": ['
         )

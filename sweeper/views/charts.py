@@ -1,7 +1,9 @@
 """Charts of a dataset: which there are, which columns each shows, and drawing those that a dataset has."""
 
 import base64
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
@@ -12,10 +14,12 @@ import polars as pl
 
 from sweeper.engine.compilation.cache import source_hash
 from sweeper.errors import UsageFault, listed
+from sweeper.files import write_whole
 from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import read_resolved
+from sweeper.running.storage.store import FIGURES
 from sweeper.shown import Shown
 from sweeper.views.analysis import OBJECTIVES, TIMES, best
 from sweeper.views.datasets import reading, scan
@@ -115,17 +119,23 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False, chose
     left_out = {name: f"which shows {', '.join(missing)}" for name, missing in lacks.items() if missing}
     if left_out and (charts or len(left_out) == len(asked)):
         raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
-    into = Path("figures") / place.name if "://" in directory else Path(directory) / "figures"
+    into = Path(FIGURES) / place.name if "://" in directory else Path(directory) / FIGURES
     told = "" if chosen is None else f"-{sha256(repr(chosen).encode()).hexdigest()[:12]}"
     frame, study = cache(partial(_rows, directory)), place.name.rsplit("-", 1)[0]
-    files = {
-        name: _once(f".{name}{told}-{source_hash(home('charts', ours, name))[:12]}", chart, frame, into, study)
-        for name, chart in asked.items()
+    notes = {
+        name: into / f".{name}{told}-{source_hash(home('charts', ours, name))[:12]}"
+        for name in asked
         if name not in left_out
     }
-    left_out |= {name: NOTHING for name, drawn in files.items() if not drawn}
-    if not any(files.values()):
-        raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
+    with _made(into):
+        known = {name: pictures for name, note in notes.items() if (pictures := _noted(note)) is not None}
+        new = {name: list(asked[name].draw(frame(), into, study)) for name in notes if name not in known}
+        files = known | new
+        left_out |= {name: NOTHING for name in notes if not files[name]}
+        if not any(files.values()):
+            raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
+        for name, pictures in new.items():
+            write_whole(notes[name], "\n".join(path.name for path in pictures))
     return Drawn(sorted(chain.from_iterable(files.values())), left_out)
 
 
@@ -150,12 +160,20 @@ def _plot(chosen: Chosen, directory: str) -> Chart:
     return Chart("what is chosen", frozenset({"point_id", "feasible"}), draw_chosen)
 
 
-def _once(drawn_as: str, chart: Chart, frame: Callable[[], pl.DataFrame], into: Path, study: str) -> list[Path]:
-    """Pictures of a chart, drawn unless they are all there from the same code, as a file says."""
-    drawn = into / drawn_as
-    files = [into / each for each in drawn.read_text().split("\n") if each] if drawn.exists() else []
-    if not drawn.exists() or not all(file.exists() for file in files):
-        into.mkdir(parents=True, exist_ok=True)
-        files = list(chart.draw(frame(), into, study))
-        drawn.write_text("\n".join(path.name for path in files))
-    return files
+@contextmanager
+def _made(into: Path) -> Iterator[None]:
+    """Make a folder that goes again, with those around it, if nothing comes into it."""
+    into.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.removedirs(into)
+
+
+def _noted(note: Path) -> list[Path] | None:
+    """Pictures of a chart of which a note says that the same code drew them; None without one, or if one is gone."""
+    if not note.exists():
+        return None
+    files = [note.with_name(name) for name in note.read_text().splitlines()]
+    return files if all(file.exists() for file in files) else None

@@ -1,6 +1,5 @@
 """Taking a dataset elsewhere: CSV, JSON, Excel, DuckDB, Arrow, Parquet, by the ending of a file's name."""
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from sweeper.errors import EnvironmentFault, UsageFault, unknown
+from sweeper.files import whole
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
 from sweeper.views.datasets import reading
@@ -65,8 +65,8 @@ def export(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
     """Write rows to a file, in the format of its ending; `columns` describes them, where the format has room for that.
 
     The file is there whole or not at all. Raises UsageFault for another ending, a file that is there already, and rows
-    that the format does not take; EnvironmentFault for a library that is not installed, and a folder that is not there;
-    and OSError.
+    that the format does not take; EnvironmentFault for a library that is not installed, a folder that is not there, and
+    a file that cannot be written.
     """
     writer = FORMATS.get(file.suffix)
     if writer is None:
@@ -75,13 +75,8 @@ def export(rows: pl.LazyFrame, columns: pl.DataFrame, file: Path) -> None:
         raise EnvironmentFault(f"{file}: there is no folder {file.parent}")
     if file.exists():
         raise UsageFault(f"{file} is there already")
-    # Beside the file, and hidden, until it is whole; the ending stays, since some libraries go by it.
-    draft = file.with_name(f".{file.stem}.{os.getpid()}.tmp{file.suffix}")
-    try:
+    with whole(file) as draft:
         writer(rows.with_columns(cs.categorical().cast(pl.String)), columns, draft)
-        draft.rename(file)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _library(name: str) -> Any:

@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 from sweeper.reports.rows import packed
+from sweeper.shown import FEWEST
 from sweeper.views.analysis import pareto
 
 pytestmark = pytest.mark.browser
-STAGE = "globalThis.document = { addEventListener() {} };"
+STAGE = f"globalThis.document = {{ addEventListener() {{}} }}; const FEWEST = {FEWEST};"
 HARNESS = """
 const { told, values, chart, chosen } = JSON.parse(require("fs").readFileSync(0, "utf8"));
 (async () => {

@@ -287,6 +287,25 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path: Path) -> None:
     assert result.exit_code == 4 and "cannot be read" in result.stderr
 
 
+def test_what_is_no_run_stays_and_is_named(tmp_path: Path) -> None:
+    whole, broken = made(tmp_path, FakePlan("whole"), FakePlan("broken"))
+    (tmp_path / broken / "resolved.json").unlink()
+    write(tmp_path, {"notes/resolved.json": '{"npm": 1}', "notes/sub/thesis.txt": "important", "mine/a.txt": ""})
+    assert [each["state"] for each in json.loads(call("runs", tmp_path, "--json").stdout)] == ["damaged", "complete"]
+    dry = json.loads(call("gc", tmp_path, "--older-than", "1 ns", "--dry-run", "--json").stdout)
+    assert sorted(dry["removed"]) == sorted([whole, broken]) and dry["others"] == ["notes"]
+    result = call("gc", tmp_path, "--older-than", "1 ns")
+    assert result.exit_code == 0 and left(tmp_path) == ["mine", "notes"]
+    assert result.stderr == "notes stays: it looks like a run, but no run of sweeper is in it\n"
+    assert (tmp_path / "notes/sub/thesis.txt").read_text() == "important"
+
+
+def test_the_latest_stay_however_old(tmp_path: Path) -> None:
+    first, second = made(tmp_path, FakePlan("a", chunks=2), FakePlan("a"))
+    assert call("gc", tmp_path, "--keep", 1, "--older-than", "1 ns").exit_code == 0
+    assert left(tmp_path) == [second] != [first]
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

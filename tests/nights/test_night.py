@@ -327,6 +327,36 @@ def test_the_last_night_that_completed_a_study_stays_until_another_does(studies:
     ]
 
 
+@pytest.mark.parametrize("renamed", [None, "other.yaml", "transform.yaml"])
+def test_a_study_that_leaves_is_told_and_its_last_night_stays(
+    renamed: str | None, studies: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "nights"
+    _, first = night(studies, out)
+    (studies / "transform.yaml").unlink()
+    if renamed:
+        write(studies, {renamed: FFT.replace("study: transform", "study: other")})
+    result, second = night(studies, out, "--keep", 1)
+    told = f"transform: in the night of {first['when']}, not in this one"
+    assert result.exit_code == 0 and second["problems"] == [] and second["gone"] == ["transform"]
+    assert told in result.stdout.splitlines() and result.stderr == f"{told}\n"
+    for page in ("summary.md", "summary.html"):
+        assert told in (out / "nights" / second["when"] / page).read_text()
+    result, third = night(studies, out, "--keep", 1)
+    assert third["gone"] == [] and result.stderr == "", "it is told once"
+    assert [record["when"] for record in records(out)] == [first["when"], third["when"]]
+    assert {study["run"] for study in first["studies"]} <= {each.run for each in runs_in(out / "runs")}
+
+
+def test_a_study_that_cannot_be_read_has_not_left(studies: Path, tmp_path: Path) -> None:
+    out = tmp_path / "nights"
+    night(studies, out)
+    write(studies, {"transform.yaml": FFT.replace("memory: hbm", "memory: hbn")})
+    assert night(studies, out)[1]["gone"] == []
+    write(studies, {"transform.yaml": FFT.replace("study: transform", "study: other")})
+    assert night(studies, out)[1]["gone"] == []
+
+
 def test_runs_that_nights_have_are_not_removed_by_themselves(studies: Path, tmp_path: Path) -> None:
     out = tmp_path / "nights"
     _, record = night(studies, out)

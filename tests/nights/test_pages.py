@@ -170,6 +170,12 @@ def test_a_night_of_nothing() -> None:
 
 def test_a_record_is_read_as_it_was_written() -> None:
     night = replace(
-        NIGHT, studies=[replace(STUDY, tried={"feasible": 3}, keys=["chip"])], conditions=[EVIL], checked=[]
+        NIGHT,
+        studies=[replace(STUDY, tried={"feasible": 3}, keys=["chip"])],
+        conditions=[EVIL],
+        checked=[],
+        gone=[EVIL],
     )
     assert as_record(json.dumps(night.plain()).encode()) == night
+    earlier = {name: value for name, value in night.plain().items() if name not in ("commit", "gone")}
+    assert as_record(json.dumps(earlier).encode()) == replace(night, gone=())

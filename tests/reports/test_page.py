@@ -25,6 +25,7 @@ from sweeper.reports.choices import choices
 from sweeper.reports.evidence import calibrations, reasons
 from sweeper.reports.page import Asked, report, write_report
 from sweeper.reports.rows import packed, page_rows
+from sweeper.shown import FEWEST
 from sweeper.study.perturb import Perturbation
 from sweeper.study.study import perturbed
 from tests.planning.test_optimize import write
@@ -86,6 +87,11 @@ def test_the_answer_is_the_best_row_and_alternatives_are_the_best_of_the_others(
         assert each.behind == pytest.approx(others["iteration_time_s"][0] / answer.value - 1.0)
     assert [each.behind for each in answer.alternatives] == sorted(each.behind for each in answer.alternatives)
     assert f"The least iteration_time_s is {answer.value:.6g} s, with partitioning" in answer.sentence
+
+
+def test_the_page_says_how_many_digits_it_shows(asked: Asked) -> None:
+    text = report([asked])
+    assert f"Numbers are shown in {FEWEST} digits" in text and f"<script>const FEWEST = {FEWEST};</script>" in text
 
 
 def test_a_sentence_says_as_good_and_leaves_out_what_there_is_not() -> None:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,13 @@ from sweeper.errors import OutputConflict
 from sweeper.running.execution import run
 from sweeper.running.limits import Limits
 from sweeper.running.storage import catalogue
-from sweeper.running.storage.catalogue import RunEntry, disposable, remove_run, runs_in
+from sweeper.running.storage.catalogue import RunEntry, disposable, remove_run, runs_in, strangers
 from sweeper.running.storage.folders import LocalFolder
 from sweeper.running.storage.listing import read_receipts
 from sweeper.running.storage.lock import FILE, Lock
 from sweeper.running.storage.store import SUCCESS
 from tests.support.fake_plan import FakePlan, dataset
+from tests.support.nights import write
 
 PLAN = FakePlan()
 
@@ -71,6 +74,7 @@ def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
         ("resolved.json", "[]"),
         ("resolved.json", '{"name": "fake", "study": null}'),
         ("resolved.json", "\xff"),
+        ("resolved.json", None),
         ("manifest.json", ""),
         ("manifest.json", "[1]"),
         ("manifest.json", '{"points": 3}'),
@@ -87,6 +91,43 @@ def test_a_damaged_run_is_listed_as_such_and_spoils_no_other(tmp_path: Path, fil
     assert sorted(found.values()) == ["complete", "damaged"] and found[broken.name] == "damaged"
     remove_run(tmp_path, broken.name)
     assert [each.study for each in runs_in(tmp_path)] == ["whole"]
+
+
+@pytest.mark.parametrize("left", ["manifest.json", "data", "receipts", "resolved.json"])
+def test_what_is_left_of_a_run_is_listed_by_any_of_its_files(tmp_path: Path, left: str) -> None:
+    (directory,) = made(tmp_path, PLAN)
+    for path in directory.iterdir():
+        if path.name != left:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (found,) = runs_in(tmp_path)
+    state = "unfinished" if left == "resolved.json" else "damaged"
+    assert (found.run, found.study, found.state) == (directory.name, "fake", state)
+    assert abs(found.changed - directory.stat().st_mtime) < 60.0
+    assert strangers(tmp_path, [found]) == []
+
+
+OWN = "fake-0123456789ab"
+
+
+@pytest.mark.parametrize(
+    ("files", "stays"),
+    [
+        ({"notes/resolved.json": '{"npm": 1}', "notes/sub/thesis.txt": "important"}, ["notes"]),
+        ({f"{OWN}/resolved.json": '{"npm": 1}'}, [OWN]),
+        ({f"{OWN}/resolved.json": '{"name": "fake", "hash": "', f"{OWN}/data/mine.parquet": ""}, [OWN]),
+        ({f"{OWN}/manifest.json": '{"name": "an app", "icons": []}', f"{OWN}/_SUCCESS": ""}, [OWN]),
+        ({f"{OWN}/manifest.json": "[]", f"{OWN}/receipts/march.txt": "12.50"}, [OWN]),
+        ({f"{OWN}/letters/resolved.json": "{}"}, [OWN]),
+        ({"notes/todo.txt": "more", "fake-0123456789abc/a": "", "0123456789ab/a": ""}, []),
+    ],
+)
+def test_what_is_no_run_of_ours_is_none(tmp_path: Path, files: dict[str, str], stays: list[str]) -> None:
+    (directory,) = made(tmp_path, PLAN)
+    write(tmp_path, files)
+    shutil.copytree(directory, tmp_path / "a copy")
+    found = runs_in(tmp_path)
+    assert [each.run for each in found] == [directory.name]
+    assert strangers(tmp_path, found) == ["a copy", *stays]
 
 
 def test_the_latest_comes_first_and_what_is_no_run_is_left_out(tmp_path: Path) -> None:
@@ -118,18 +159,20 @@ ENTRIES = [entry("a-3", "a", 30.0), entry("b-2", "b", 25.0), entry("a-2", "a", 2
 @pytest.mark.parametrize(
     ("before", "keep", "goes"),
     [
-        (None, 1, ["a-2", "a-1"]),
-        (None, 2, ["a-1"]),
-        (None, 3, []),
-        (20.0, None, ["a-1"]),
-        (20.5, None, ["a-2", "a-1"]),
-        (100.0, None, ["a-3", "b-2", "a-2", "a-1"]),
+        (inf, 1, ["a-2", "a-1"]),
+        (inf, 2, ["a-1"]),
+        (inf, 3, []),
+        (20.0, 0, ["a-1"]),
+        (20.5, 0, ["a-2", "a-1"]),
+        (100.0, 0, ["a-3", "b-2", "a-2", "a-1"]),
+        (15.0, 1, ["a-1"]),
         (22.0, 1, ["a-2", "a-1"]),
-        (26.0, 2, ["b-2", "a-2", "a-1"]),
-        (None, None, []),
+        (26.0, 1, ["a-2", "a-1"]),
+        (100.0, 2, ["a-1"]),
+        (10.0, 2, []),
     ],
 )
-def test_by_age_and_by_count_of_each_study(before: float | None, keep: int | None, goes: list[str]) -> None:
+def test_by_age_but_for_the_latest_of_each_study(before: float, keep: int, goes: list[str]) -> None:
     for entries in (ENTRIES, ENTRIES[::-1]):
         assert [each.run for each in disposable(entries, before, keep)] == goes
 
@@ -137,15 +180,15 @@ def test_by_age_and_by_count_of_each_study(before: float | None, keep: int | Non
 def test_what_is_not_complete_does_not_push_out_what_is() -> None:
     begun, late = (replace(entry(name, "a", at), state="unfinished") for name, at in (("a-0", 5.0), ("a-4", 40.0)))
     entries = [late, *ENTRIES, begun]
-    assert [each.run for each in disposable(entries, keep=1)] == ["a-2", "a-1", "a-0"]
-    assert [each.run for each in disposable([late, ENTRIES[0], begun], keep=2)] == []
+    assert [each.run for each in disposable(entries, inf, 1)] == ["a-2", "a-1", "a-0"]
+    assert [each.run for each in disposable([late, ENTRIES[0], begun], inf, 2)] == []
 
 
 def test_damaged_runs_count_for_their_own_study(tmp_path: Path) -> None:
     one, other, _ = made(tmp_path, FakePlan("one"), FakePlan("other"), FakePlan("other", chunks=2))
     for broken in (one, other):
         (broken / "manifest.json").unlink()
-    assert [each.run for each in disposable(runs_in(tmp_path), keep=1)] == [other.name]
+    assert [each.run for each in disposable(runs_in(tmp_path), inf, 1)] == [other.name]
 
 
 def test_removing_takes_one_run_and_nothing_else(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from sweeper.digests import content_hash
 from sweeper.errors import EnvironmentFault, NoDataset, OutputConflict, UsageFault
+from sweeper.files import whole
 from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
 from sweeper.running.forecast import forecast
@@ -273,9 +274,13 @@ def test_a_complete_run_that_somebody_removes_is_in_use(tmp_path: Path) -> None:
 
 def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> None:
     directory = finished(tmp_path)
+    (directory / "figures").mkdir()
+    with whole(directory / "figures" / "curves.png") as draft:
+        draft.write_text("picture")
     before = dataset(directory)
     (directory / "data" / ".part-00000001.parquet.host-1-0.tmp").write_text("half")
     (directory / "data" / "part-00000001.parquet").unlink()
+    draft.write_text("half of one")  # of a process that was killed
     run(PLAN, tmp_path, quiet=True)
     assert dataset(directory) == before
 

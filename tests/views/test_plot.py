@@ -8,10 +8,14 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+import sweeper
 from sweeper.cli import main
 from sweeper.errors import UsageFault
+from sweeper.plugins import Chart
+from sweeper.views.charts import CHARTS, draw
 from sweeper.views.pictures.panels import Across, Panel, curves_of
 from sweeper.views.pictures.plot import Chosen, plot_figure, settled
+from tests.support.nights import FFT, write
 
 SENSES = {"time_s": "minimise"}
 
@@ -165,6 +169,37 @@ def test_show_draws_our_studies_and_what_is_chosen_of_them(study: str, tmp_path:
     assert json.loads(call("show", study, "--log", "none", *out, "--json").stdout) == [str(png), str(svg)]
     assert png.stat().st_mtime_ns == drawn
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+NOWHERE = FFT.replace("output:", "constraints: [iteration_time_s < 0]\noutput:")
+
+
+@pytest.mark.parametrize(
+    "options", [("--chart", "curves"), ("--x", "chip", "--y", "iteration_time_s"), ("--x", "chips", "--log", "x")]
+)
+def test_what_draws_nothing_leaves_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
+    write(tmp_path, {"nowhere.yaml": NOWHERE})
+    run = call("run", tmp_path / "nowhere.yaml", "--out", tmp_path, "-q", "--json")
+    directory = Path(json.loads(run.stdout)["run_directory"])
+    before = sorted(directory.rglob("*"))
+    shown = call("show", directory, *options)
+    assert shown.exit_code == 2 and "no row is feasible" in shown.stderr, shown.output
+    assert sorted(directory.rglob("*")) == before
+
+
+def test_what_draws_nothing_beside_others_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def nothing(frame: pl.DataFrame, into: Path, study: str) -> list[Path]:
+        tried.append(study)
+        return []
+
+    found = {"empty": Chart("nothing", frozenset(), nothing), "heat_map": CHARTS["heat_map"]}
+    monkeypatch.setattr("sweeper.views.charts.CHARTS", found)
+    directory = sweeper.run(sweeper.plan("table6_sn10"), out=tmp_path, quiet=True).directory
+    first = draw(directory)
+    assert draw(directory) == first and tried == ["table6_sn10"]
+    assert list(first.left_out) == ["empty"] and first.files
 
 
 def test_show_refuses_what_it_cannot_draw(tmp_path: Path) -> None:

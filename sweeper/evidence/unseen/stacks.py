@@ -18,6 +18,7 @@ from sweeper.evidence.predictions import evaluate
 from sweeper.evidence.registry import our_library
 from sweeper.evidence.statistics import Band, band_of
 from sweeper.evidence.unseen.runs import Run, runs
+from sweeper.files import write_whole
 from sweeper.library.entries import Entry
 from sweeper.library.library import builtin_specs
 from sweeper.study.default_calibration import DEFAULT, is_default
@@ -133,5 +134,5 @@ def write_defaults(found: Mapping[str, Any], path: Path | None = None) -> Path:
     text = path.read_text(encoding="utf-8")
     for name, about in found.items():
         text = with_values(text, name, {**about["constants"], **band_constants(about["bands"])})
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path

@@ -18,14 +18,14 @@ function make(tag, properties = {}, ...children) {
   return node;
 }
 
-const SIX = 6; // significant digits of a number, unless more tell it from its neighbours
+// FEWEST, which the page says: significant digits of a number, unless more tell it from its neighbours.
 const MOST_DIGITS = 17; // those that tell any two numbers of double precision apart
-const shown = (value, digits = SIX) => (typeof value !== "number" ? String(value) : Number.isFinite(value) ? String(+value.toPrecision(digits)) : "-");
+const shown = (value, digits = FEWEST) => (typeof value !== "number" ? String(value) : Number.isFinite(value) ? String(+value.toPrecision(digits)) : "-");
 
 /** As many significant digits, six or more, as tell some numbers apart. */
 function telling(values) {
   const numbers = [...new Set(values.filter((value) => Number.isFinite(value)))];
-  let digits = SIX;
+  let digits = FEWEST;
   while (digits < MOST_DIGITS && new Set(numbers.map((value) => shown(value, digits))).size < numbers.length) digits++;
   return digits;
 }

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from sweeper.running.storage.listing import read_receipts
 from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import RESOLVED, read_resolved
-from sweeper.running.storage.store import MANIFEST, SUCCESS
+from sweeper.running.storage.store import DATA, MANIFEST, RECEIPTS, SUCCESS
 
 COMPLETE, UNFINISHED, DAMAGED = "complete", "unfinished", "damaged"
+IS_NAMED = re.compile(r".+-(?P<hash>[0-9a-f]{12})")
+"""How run directories are named: after a study and its hash."""
+IS_PART = re.compile(r"part-[0-9]{8}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -46,18 +50,44 @@ def of_what(resolved: Any) -> str:
 
 
 def runs_in(where: str | Path | Folder) -> list[RunEntry]:
-    """The runs of a folder, the latest first; no dataset is opened."""
+    """The runs of a folder, the latest first; no dataset is opened.
+
+    A run is a directory that is named after a study and a hash and holds what only runs do: a `resolved.json` or
+    `manifest.json` of that hash, parts or receipts. It is damaged if anything else that a run needs cannot be read.
+    """
     place = folder(where)
-    found = (_entry(place.inside(name)) for name in place.folders())
+    found = (_entry(place.inside(name)) for name in place.folders() if IS_NAMED.fullmatch(name))
     return sorted((entry for entry in found if entry is not None), key=lambda entry: (-entry.changed, entry.run))
 
 
+def strangers(where: str | Path | Folder, runs: Iterable[RunEntry]) -> list[str]:
+    """Names of the directories that look like runs, by their name or a `resolved.json`, and are none of its `runs`."""
+    place, known = folder(where), {entry.run for entry in runs}
+    others = (name for name in place.folders() if name not in known)
+    return [name for name in others if IS_NAMED.fullmatch(name) or RESOLVED in place.inside(name).entries("")]
+
+
+def _is_run(run: Folder) -> bool:
+    """Whether a directory that is named as a run holds what only runs do."""
+    return (
+        any(_is_of_hash(run, file) for file in (RESOLVED, MANIFEST))
+        or any(IS_PART.fullmatch(name) for name in run.entries(DATA))
+        or bool(read_receipts(run))
+    )
+
+
+def _is_of_hash(run: Folder, file: str) -> bool:
+    """Whether a file says the hash that a directory is named after."""
+    try:
+        return bool(run.name.endswith(f"-{json.loads(run.get(file) or b'')['hash'][:12]}"))
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _entry(run: Folder) -> RunEntry | None:
+    """What a catalogue says of a directory that is named as a run; nothing if it is none."""
     files = run.entries("")
-    if RESOLVED not in files:
-        return None
-    changed = max(file.modified for file in files.values())
-    nothing: dict[str, Any] = {"points": 0, "rows": None, "feasible_rows": None, "bytes": 0, "changed": changed}
+    changed = max((file.modified for file in files.values()), default=0.0)
     try:
         resolved = read_resolved(run)
         text = json.dumps(resolved["study"].get("code"), sort_keys=True)
@@ -68,23 +98,30 @@ def _entry(run: Folder) -> RunEntry | None:
             size = {"points": told["points"], "rows": told["rows"], "feasible_rows": told["feasible"]}
             return RunEntry(run.name, state=COMPLETE, bytes=told["bytes"], changed=changed, **known, **size)
     except (ValueError, KeyError, TypeError, AttributeError, NoDataset):
-        # Its name tells of which study it is.
-        return RunEntry(run.name, study=run.name.rpartition("-")[0], code="", state=DAMAGED, **nothing)
+        return _damaged(run) if _is_run(run) else None
     receipts = [receipt for receipt in read_receipts(run).values() if receipt.piece_of is None]
-    done = {"points": sum(each.points for each in receipts), "bytes": sum(each.bytes for each in receipts)}
+    sums = {"points": sum(each.points for each in receipts), "bytes": sum(each.bytes for each in receipts)}
     changed = max([changed, *(each.at for each in receipts)])
-    return RunEntry(run.name, state=UNFINISHED, **known, **{**nothing, **done, "changed": changed})
+    done: dict[str, Any] = {"state": UNFINISHED, "rows": None, "feasible_rows": None, **sums}
+    return RunEntry(run.name, changed=changed, **known, **done)
 
 
-def disposable(entries: Iterable[RunEntry], before: float | None = None, keep: int | None = None) -> Iterator[RunEntry]:
-    """Of a catalogue, the runs last changed before a time, and those beyond the latest `keep` of their study, of which
-    those of varied numbers count by themselves. Those that are not complete do not count: they stay or go with the
-    complete one before them."""
+def _damaged(run: Folder) -> RunEntry:
+    """What a catalogue says of a run that cannot be read: its name tells of which study it is."""
+    files = (file for place in ("", DATA, RECEIPTS) for file in run.entries(place).values())
+    changed = max((file.modified for file in files), default=0.0)
+    return RunEntry(run.name, run.name.rpartition("-")[0], DAMAGED, 0, None, None, 0, changed, code="")
+
+
+def disposable(entries: Iterable[RunEntry], before: float, keep: int) -> Iterator[RunEntry]:
+    """Of a catalogue, the runs last changed before a time (seconds since 1970; `inf`: whenever) that are not among the
+    latest `keep` of their study, of which those of varied numbers count by themselves. Those that are not complete do
+    not count: they stay or go with the complete one before them."""
     seen: defaultdict[tuple[str, str], int] = defaultdict(int)
     for entry in sorted(entries, key=lambda entry: -entry.changed):
-        kept = keep is None or seen[entry.study, entry.of] < keep
+        kept = seen[entry.study, entry.of] < keep
         seen[entry.study, entry.of] += entry.state == COMPLETE
-        if (before is not None and entry.changed < before) or not kept:
+        if entry.changed < before and not kept:
             yield entry
 
 

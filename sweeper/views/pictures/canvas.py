@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.errors import UsageFault, brief
+from sweeper.files import whole
 from sweeper.reading.checks import is_name
 from sweeper.views.pictures.texts import settle
 
@@ -77,7 +78,9 @@ def save_picture(figure: "Figure", path: Path) -> Path:
 
 def _write(figure: "Figure", path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata=FORMATS[path.suffix.lstrip(".")])
+    kind = path.suffix.lstrip(".")
+    with whole(path) as draft:
+        figure.savefig(draft, format=kind, metadata=FORMATS[kind])
     return path
 
 

@@ -1,0 +1,52 @@
+"""Files that are written for users: whole or not at all, whatever stands in the way."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from sweeper.errors import EnvironmentFault
+
+FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
+"""What only writing meets. Some libraries raise errors of their own that say so in these words alone."""
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """A draft to write, which takes the place of a file once the block has ended; a block that fails leaves the file
+    as it was, and no draft. What is no plain file, such as a pipe, is written itself.
+
+    Raises EnvironmentFault, with the file and the reason, if it cannot be written.
+    """
+    try:
+        if file.exists() and not file.is_file():
+            yield file
+            return
+        target = file.resolve()
+        with suppress(FileNotFoundError):
+            os.close(os.open(target, os.O_WRONLY))  # A file that is protected is not replaced either.
+        draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            draft.touch()  # A folder that takes no file says so here; libraries would in words of their own.
+            draft.unlink()
+            yield draft
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except Exception as error:
+        if reason := _reason(error):
+            raise EnvironmentFault(f"cannot write {file}: {reason}") from None
+        raise
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a text file, as `whole` does."""
+    with whole(file) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def _reason(error: Exception) -> str | None:
+    """Why a file cannot be written; None if that is not what an error says."""
+    own = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else None
+    return next((words for words in FULL if words in str(error)), own)
