@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,9 @@ from sweeper.errors import EnvironmentFault
 
 FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS))
 """What only writing meets. Some libraries raise errors of their own that say so in these words alone."""
+
+DEVICES = Path("/dev")
+"""Where names of what is open already are: the file behind one is not replaced."""
 
 
 @contextmanager
@@ -20,10 +24,10 @@ def whole(file: Path) -> Iterator[Path]:
     Raises EnvironmentFault, with the file and the reason, if it cannot be written.
     """
     try:
-        if file.exists() and not file.is_file():
+        target = file.resolve()
+        if file.exists() and (not file.is_file() or DEVICES in file.absolute().parents):
             yield file
             return
-        target = file.resolve()
         with suppress(FileNotFoundError):
             os.close(os.open(target, os.O_WRONLY))  # A file that is protected is not replaced either.
         draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -31,6 +35,8 @@ def whole(file: Path) -> Iterator[Path]:
             draft.touch()  # A folder that takes no file says so here; libraries would in words of their own.
             draft.unlink()
             yield draft
+            if target.exists():
+                shutil.copymode(target, draft)
             draft.replace(target)
         finally:
             draft.unlink(missing_ok=True)

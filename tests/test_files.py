@@ -1,5 +1,6 @@
 """What is written for a user is there whole or not at all, and what stands in the way is told with the file."""
 
+import errno
 import os
 import resource
 import sys
@@ -89,14 +90,37 @@ def test_where_nothing_can_be_written_the_file_is_named(name: str, tmp_path: Pat
     assert names(tmp_path) == before and (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is protected from root")
-def test_what_is_protected_stays(tmp_path: Path) -> None:
+def test_what_is_protected_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is protected from root, so that the system is told to say it."""
+
+    def refused(file: Path, mode: int) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+
     file = tmp_path / "a.txt"
     file.write_text("mine")
-    file.chmod(0o444)
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(EnvironmentFault, match="Permission denied"):
         write_whole(file, "one")
-    assert file.read_text() == "mine"
+    monkeypatch.undo()
+    assert file.read_text() == "mine" and names(tmp_path) == ["a.txt"]
+
+
+def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    file.chmod(0o640)
+    write_whole(file, "two")
+    assert file.read_text() == "two" and file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_file_that_somebody_holds_open_is_not_taken_from_its_holder(tmp_path: Path) -> None:
+    """As with `--html /dev/stdout > page.html`, after which more is written there."""
+    file = tmp_path / "a.txt"
+    with file.open("w") as held:
+        write_whole(Path(f"/dev/fd/{held.fileno()}"), "one")
+        held.seek(0, os.SEEK_END)
+        held.write(" two")
+    assert file.read_text() == "one two"
 
 
 @pytest.mark.parametrize("ending", FORMATS)

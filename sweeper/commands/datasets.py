@@ -15,9 +15,9 @@ from sweeper.commands.shared import (
     Given,
     command,
     echo,
-    holds_runs,
     place_of_runs,
     run_directory,
+    runs_inside,
     study_options,
 )
 
@@ -158,7 +158,7 @@ def export_command(
     from sweeper.views.export import described, export, passed_through
     from sweeper.views.queries import ask, remarks
 
-    several, place = holds_runs(run_or_study), place_of_runs(run_or_study, given, out)
+    several, place = bool(runs_inside(run_or_study)), place_of_runs(run_or_study, given, out)
     with reading(place):
         every = (scan_all if several else scan)(place, partial, verify)
         rows = every if sql is None else ask(place, sql, partial, verify).lazy()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sweeper.running.storage.catalogue import RunEntry
 
 
+NO_RUN = "it is not both named as a run and one"
+"""Why a directory that looks like a run is none."""
 DAYS = re.compile(r"(?<![A-Za-z])d(ays)?$")
 """Days as people write them, beside the unit of studies."""
 
@@ -126,11 +128,13 @@ def runs_command(where: str) -> None:
     \b
     Example: sweeper runs results
     """
-    from sweeper.running.storage.catalogue import runs_in
+    from sweeper.running.storage.catalogue import runs_in, strangers
     from sweeper.views.text import listing
 
     assert_there(where)
     entries = runs_in(where)
+    for name in strangers(where, entries):
+        click.echo(f"{name} is left out: {NO_RUN}", err=True)
 
     def text() -> str:
         if not entries:
@@ -200,7 +204,7 @@ def gc(where: str, age: float | None, keep: int | None, dry_run: bool) -> None:
     )
     why = {
         **dict.fromkeys(needed, "a night has it"),
-        **dict.fromkeys(others, "it looks like a run, but no run of sweeper is in it"),
+        **dict.fromkeys(others, NO_RUN),
     }
     for told_why in [*stays, *(f"{name} stays: {reason}" for name, reason in why.items())]:
         click.echo(told_why, err=True)

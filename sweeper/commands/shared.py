@@ -284,12 +284,12 @@ def tell_remarks(plan: Any) -> None:
         click.echo(f"warning: {remark}", err=True)
 
 
-def holds_runs(name: str) -> bool:
-    """Whether a path is that of a folder of runs."""
+def runs_inside(name: str) -> list[str]:
+    """Names of the runs in a folder, if a path is that of one."""
     try:
-        return any(Path(name).glob("*/resolved.json"))
+        return sorted(resolved.parent.name for resolved in Path(name).glob("*/resolved.json"))
     except (OSError, ValueError):
-        return False
+        return []
 
 
 class Found(NamedTuple):
@@ -346,7 +346,7 @@ def run_directory(name: str, given: Given, out: str, read: Collection[str] = ())
 def place_of_runs(name: str, given: Given, out: str) -> str:
     """A folder of runs as given, or the directory of one run, as `run_directory` finds it. Raises UsageFault for
     options that a folder makes no use of."""
-    if not holds_runs(name):
+    if not runs_inside(name):
         return run_directory(name, given, out)
     assert_read(f"{name} holds runs", ())
     return name
@@ -359,10 +359,10 @@ def _since(run: Any, plan: Any) -> str:
 
     try:
         before = resolved(run)["study"]
-    except NoDataset:  # damaged, or of placements
+        after = json.loads(json.dumps(plan.resolved))
+        found = [f"{each.name} ({each.kind})" for each in changes(before, after) if each.kind != CONSEQUENCE]
+    except (NoDataset, KeyError):  # damaged, of placements, or of another version that told less
         return ""
-    after = json.loads(json.dumps(plan.resolved))
-    found = [f"{each.name} ({each.kind})" for each in changes(before, after) if each.kind != CONSEQUENCE]
     return f" as it is now, which differs from {run.name} in {listed(found)}" if found else ""
 
 
@@ -380,8 +380,8 @@ def found_run(name: str, given: Given, out: str) -> Found:
     place = folder(out)
     if name in place.folders() and RESOLVED in place.inside(name).entries(""):
         return Found(str(place.inside(name)), frozenset({"out"}))
-    if holds_runs(name):
-        raise UsageFault(f"{name} holds runs; name one of them: {listed([entry.run for entry in runs_in(name)])}")
+    if inside := runs_inside(name):
+        raise UsageFault(f"{name} holds runs; name one of them: {listed(inside)}")
     if is_there(Path(name)) and Path(name).is_dir():
         raise NoDataset(f"{name} holds no run: there is no {RESOLVED} in it")
     plan = any_plan_of(name, given)
@@ -389,9 +389,11 @@ def found_run(name: str, given: Given, out: str) -> Found:
     if "://" not in directory and not Path(directory).exists():
         options = "".join(f" --library {path}" for path in given.library)
         options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
-        others = [entry.run for entry in runs_in(place) if entry.study == plan.name]
+        entries = [entry for entry in runs_in(place) if entry.study == plan.name]
+        others = [entry.run for entry in entries]
         told = f"; runs of other versions or settings, which can be named instead: {listed(others)}" if others else ""
-        since = _since(place.inside(others[0]), plan) if others else ""
+        alike = [entry.run for entry in entries if not entry.of]
+        since = _since(place.inside(alike[0]), plan) if alike else ""
         raise EnvironmentFault(
             f"{name}: this study has not been run{since}; do: sweeper run {name}{options} --out {out}{told}"
         )

@@ -29,7 +29,7 @@ class Buffer:
 class Call:
     """A loop over combinations of `slow` and `fast` parts, and its operands but for the columns that it writes.
 
-    `fresh` columns are taken anew for every call: (place among the operands, name, whether only its one value is).
+    `fresh` columns are taken anew for every call: (place among the operands, name, whether it is its one value alone).
     """
 
     run: Loop

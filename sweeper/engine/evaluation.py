@@ -91,7 +91,7 @@ class Evaluation:
         self._count = math.prod(factor.size for factor in domain)
         self._at_points: dict[str, np.ndarray] = {}
         self._stages_of: dict[tuple[str, ...], frozenset[int]] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[Stage, Call] = {}
         if changing:
             for stage in program.stages:
                 if not stage.needs & self._changing:
@@ -250,14 +250,15 @@ class Evaluation:
             if stage.folds:
                 self._folds[stage.number] = before._folds[stage.number]
             return
-        call = self._calls.get(stage.number) or self._call(stage)
+        call = self._calls.get(stage) or self._call(stage)
         written = call.written(self.column)
         self.columns.update(written)
         for name in written:
             self._likes.pop(name, None)
 
     def _call(self, stage: Stage) -> Call:
-        """The call of a stage's loop at all combinations; kept where it will be made again."""
+        """The call of a stage's loop at all combinations; kept where it will be made again, unless what is alike may be
+        another each time, and so where arguments lie."""
         sizes = self.distinct(stage.needs).sizes
         indices: Sequence[Index] = [self.index(stage.needs, origin) for origin in stage.origins]
         if stage.folds:
@@ -268,7 +269,7 @@ class Evaluation:
         call = call_of(self.program, stage, sizes, indices, values, self._stale)
         moving = stage.folds or any(folding >= 0 and needs & self._changing for needs, folding in stage.origins)
         if stage.needs & self._changing and not moving:
-            self._calls[stage.number] = call
+            self._calls[stage] = call
         return call
 
     def _run_at_points(self, stage: Stage) -> None:

@@ -139,9 +139,11 @@ def planned(
 def gone_of(last: NightRecord, studies: Sequence[StudyRecord]) -> list[str]:
     """Names of the studies of the last night that are not among those of this one. What could not be read then had no
     name; what cannot be read now has none but its source."""
-    here = {study.name for study in studies}
+    names, sources = {study.name for study in studies}, {study.source for study in studies}
     return [
-        study.name for study in last.studies if study.state != REFUSED and here.isdisjoint((study.name, study.source))
+        study.name
+        for study in last.studies
+        if (study.source not in sources if study.state == REFUSED else names.isdisjoint((study.name, study.source)))
     ]
 
 

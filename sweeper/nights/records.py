@@ -23,8 +23,8 @@ RUNS, NIGHTS, SUMMARY = "runs", "nights", "summary.json"
 _COMMIT = re.compile(r"[0-9a-f]{7,40}(-dirty)?")
 
 COMPLETE, UNFINISHED, FAILED, INFEASIBLE, REFUSED = "complete", "unfinished", "failed", "infeasible", "refused"
-"""States of a study: all computed; not yet, for lack of time, in use by another or damaged; chunks failed; no row is
-feasible; no plan was made."""
+"""States of a study: all computed; not yet, for lack of time, in use by another, damaged or out of reach; chunks
+failed; no row is feasible; no plan was made."""
 
 
 @dataclass(frozen=True)

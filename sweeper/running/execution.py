@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sweeper.errors import EnvironmentFault, Interrupted, OutputConflict, SweeperError
+from sweeper.errors import EnvironmentFault, Interrupted, NoDataset, OutputConflict, SweeperError
 from sweeper.running.backends import Demand, Executor, backend_named
 from sweeper.running.batch import Batch
 from sweeper.running.interrupt import Stop
@@ -24,7 +24,6 @@ from sweeper.running.storage.lock import Lock
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import (
     claim,
-    reopen,
     run_folder,
     write_failures,
 )
@@ -128,7 +127,7 @@ def run_all(
             todo = [state for state in states if state.missing]
             if todo:
                 for state in todo:
-                    reopen(state.folder)
+                    state.reopen()
                 execution = Execution(todo, limits, progress, until)
                 execute(execution, executor(execution.batch, limits, len(execution.numbers)))
                 for state in todo:
@@ -159,8 +158,8 @@ def _opened(
         lock = stack.enter_context(Lock(run_of))
         claim(run_of, plan)
         return State(plan, run_of, lock, intact(run_of, plan, verify), cost)
-    except OutputConflict as conflict:
-        return conflict
+    except (OutputConflict, NoDataset) as error:
+        return error
     except OSError as error:
         if error.errno in UNWRITABLE:
             raise

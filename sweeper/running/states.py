@@ -14,7 +14,7 @@ from sweeper.running.progress import Progress
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import lost, open_pieces
 from sweeper.running.storage.lock import Lock
-from sweeper.running.storage.store import Part, Receipt, ReceiptLog, complete, feasible_in, tried_in
+from sweeper.running.storage.store import Part, Receipt, ReceiptLog, complete, feasible_in, reopen, tried_in
 from sweeper.shown import Shown
 
 NOTHING_FEASIBLE = 5
@@ -80,6 +80,7 @@ class State:
         self.plan, self.folder, self.lock, self.receipts, self.cost = plan, folder, lock, receipts, cost
         self.failed: list[Failure] = []
         self.log = ReceiptLog(folder)
+        self._vouched = [receipt for receipt in receipts.values() if not receipt.host]
         self.missing = dict.fromkeys(self._missing())
         """Chunks that are not committed, each after those of its pieces."""
         self.lost: list[str] = []
@@ -93,6 +94,13 @@ class State:
         uncommitted = (chunk for chunk in range(self.plan.chunk_count) if chunk not in self.receipts)
         each = ((*self.plan.pieces(chunk), chunk) for chunk in uncommitted)
         return (number for numbers in each for number in numbers if number not in self.receipts)
+
+    def reopen(self) -> None:
+        """Prepare for computing chunks. Parts for which the marker alone vouches get receipts before it goes."""
+        for receipt in self._vouched:
+            self.log.add(receipt)
+        self.log.flush()
+        reopen(self.folder)
 
     @property
     def parts(self) -> list[Receipt]:

@@ -19,7 +19,6 @@ from sweeper.plugins import Chart, find, home, loaded, named
 from sweeper.running.storage.listing import parts
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import read_resolved
-from sweeper.running.storage.store import FIGURES
 from sweeper.shown import Shown
 from sweeper.views.analysis import OBJECTIVES, TIMES, best
 from sweeper.views.datasets import reading, scan
@@ -119,7 +118,7 @@ def draw(directory: str, charts: Sequence[str] = (), verify: bool = False, chose
     left_out = {name: f"which shows {', '.join(missing)}" for name, missing in lacks.items() if missing}
     if left_out and (charts or len(left_out) == len(asked)):
         raise UsageFault(f"{place.name}: {left_out_text(left_out)}")
-    into = Path(FIGURES) / place.name if "://" in directory else Path(directory) / FIGURES
+    into = Path("figures") / place.name if "://" in directory else Path(directory) / "figures"
     told = "" if chosen is None else f"-{sha256(repr(chosen).encode()).hexdigest()[:12]}"
     frame, study = cache(partial(_rows, directory)), place.name.rsplit("-", 1)[0]
     notes = {

@@ -291,12 +291,14 @@ def test_what_is_no_run_stays_and_is_named(tmp_path: Path) -> None:
     whole, broken = made(tmp_path, FakePlan("whole"), FakePlan("broken"))
     (tmp_path / broken / "resolved.json").unlink()
     write(tmp_path, {"notes/resolved.json": '{"npm": 1}', "notes/sub/thesis.txt": "important", "mine/a.txt": ""})
-    assert [each["state"] for each in json.loads(call("runs", tmp_path, "--json").stdout)] == ["damaged", "complete"]
+    listed = call("runs", tmp_path, "--json")
+    assert [each["state"] for each in json.loads(listed.stdout)] == ["damaged", "complete"]
+    assert listed.stderr == "notes is left out: it is not both named as a run and one\n"
     dry = json.loads(call("gc", tmp_path, "--older-than", "1 ns", "--dry-run", "--json").stdout)
     assert sorted(dry["removed"]) == sorted([whole, broken]) and dry["others"] == ["notes"]
     result = call("gc", tmp_path, "--older-than", "1 ns")
     assert result.exit_code == 0 and left(tmp_path) == ["mine", "notes"]
-    assert result.stderr == "notes stays: it looks like a run, but no run of sweeper is in it\n"
+    assert result.stderr == "notes stays: it is not both named as a run and one\n"
     assert (tmp_path / "notes/sub/thesis.txt").read_text() == "important"
 
 

@@ -353,6 +353,10 @@ def test_a_study_that_cannot_be_read_has_not_left(studies: Path, tmp_path: Path)
     night(studies, out)
     write(studies, {"transform.yaml": FFT.replace("memory: hbm", "memory: hbn")})
     assert night(studies, out)[1]["gone"] == []
+    (studies / "transform.yaml").rename(broken := tmp_path / "transform.yaml")
+    assert [name.rpartition("/")[2] for name in night(studies, out)[1]["gone"]] == ["transform.yaml"]
+    broken.rename(studies / "transform.yaml")
+    night(studies, out)
     write(studies, {"transform.yaml": FFT.replace("study: transform", "study: other")})
     assert night(studies, out)[1]["gone"] == []
 

@@ -124,10 +124,20 @@ OWN = "fake-0123456789ab"
 def test_what_is_no_run_of_ours_is_none(tmp_path: Path, files: dict[str, str], stays: list[str]) -> None:
     (directory,) = made(tmp_path, PLAN)
     write(tmp_path, files)
-    shutil.copytree(directory, tmp_path / "a copy")
+    for name in ("a copy", "fake-aaaaaaaaaaaa"):
+        shutil.copytree(directory, tmp_path / name)
     found = runs_in(tmp_path)
     assert [each.run for each in found] == [directory.name]
-    assert strangers(tmp_path, found) == ["a copy", *stays]
+    assert sorted(strangers(tmp_path, found)) == sorted(["a copy", "fake-aaaaaaaaaaaa", *stays])
+
+
+def test_a_run_that_was_killed_as_it_began_is_one(tmp_path: Path) -> None:
+    """Nothing but its lock is there, or not even that."""
+    write(tmp_path, {f"{OWN}/run.lock": "", "fake-aaaaaaaaaaaa/mine/a.txt": ""})
+    (tmp_path / "fake-bbbbbbbbbbbb").mkdir()
+    found = runs_in(tmp_path)
+    assert sorted((each.run, each.state) for each in found) == [(OWN, "damaged"), ("fake-bbbbbbbbbbbb", "damaged")]
+    assert strangers(tmp_path, found) == ["fake-aaaaaaaaaaaa"]
 
 
 def test_the_latest_comes_first_and_what_is_no_run_is_left_out(tmp_path: Path) -> None:

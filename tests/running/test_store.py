@@ -16,13 +16,12 @@ import pytest
 
 from sweeper.digests import content_hash
 from sweeper.errors import EnvironmentFault, NoDataset, OutputConflict, UsageFault
-from sweeper.files import whole
 from sweeper.running.chunk import Job, committed, evaluated
 from sweeper.running.execution import run
 from sweeper.running.forecast import forecast
 from sweeper.running.storage import store
-from sweeper.running.storage.folders import Folder, LocalFolder
-from sweeper.running.storage.listing import parts, read_receipts, status
+from sweeper.running.storage.folders import Folder, LocalFolder, StoredFile
+from sweeper.running.storage.listing import lost, parts, read_receipts, status
 from sweeper.running.storage.lock import FILE, STALE_S, Lock, current_holder
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.store import Receipt
@@ -258,6 +257,30 @@ def test_what_is_complete_needs_no_receipts(tmp_path: Path) -> None:
     assert dataset(directory) == before
 
 
+def test_mending_that_is_stopped_loses_nothing_though_the_receipts_are_gone(tmp_path: Path) -> None:
+    """Once the marker is away, only receipts tell what is committed."""
+    directory = finished(tmp_path)
+    shutil.rmtree(directory / "receipts")
+    (directory / "data" / "part-00000003.parquet").unlink()
+    broken = run(FakePlan(fail=(3,)), tmp_path, quiet=True)
+    assert [failure.chunk for failure in broken.failed] == [3] and not (directory / "_SUCCESS").exists()
+    assert run(PLAN, tmp_path, quiet=True).computed_chunks == 1
+
+
+def test_a_part_that_a_listing_does_not_show_yet_is_not_lost(tmp_path: Path) -> None:
+    """As where another machine has just written it into a network file system."""
+
+    class Late(LocalFolder):
+        def entries(self, path: str) -> dict[str, StoredFile]:
+            return {name: file for name, file in super().entries(path).items() if name != "part-00000003.parquet"}
+
+    directory = finished(tmp_path)
+    known = parts(directory)
+    assert lost(Late(directory), known) == []
+    (directory / "data" / "part-00000003.parquet").unlink()
+    assert lost(Late(directory), known) == ["data/part-00000003.parquet is missing"]
+
+
 def test_a_thorough_check_of_a_complete_run_reads_all_parts(tmp_path: Path) -> None:
     """Here the marker is younger than the damage, as in a copied directory that was touched."""
     directory = finished(tmp_path)
@@ -274,13 +297,9 @@ def test_a_complete_run_that_somebody_removes_is_in_use(tmp_path: Path) -> None:
 
 def test_drafts_of_killed_workers_are_swept_before_computing(tmp_path: Path) -> None:
     directory = finished(tmp_path)
-    (directory / "figures").mkdir()
-    with whole(directory / "figures" / "curves.png") as draft:
-        draft.write_text("picture")
     before = dataset(directory)
     (directory / "data" / ".part-00000001.parquet.host-1-0.tmp").write_text("half")
     (directory / "data" / "part-00000001.parquet").unlink()
-    draft.write_text("half of one")  # of a process that was killed
     run(PLAN, tmp_path, quiet=True)
     assert dataset(directory) == before
 

@@ -77,7 +77,7 @@ class SharedBudgets:
         return self.member.sum(axis=1)
 
     @cached_property
-    def _logits(self) -> np.ndarray:
+    def _is_logit(self) -> np.ndarray:
         """[coordinates] Whether a coordinate is a logit."""
         return np.asarray(self.member.any(axis=0))
 
@@ -157,4 +157,4 @@ class SharedBudgets:
     def centred(self, place: np.ndarray) -> np.ndarray:
         """The same points by logits of mean 0 in each group, bounded."""
         place = place - ((place @ self.member.T) / self._members) @ self.member
-        return np.where(self._logits, np.clip(place, -LOGITS, LOGITS), place)
+        return np.where(self._is_logit, np.clip(place, -LOGITS, LOGITS), place)

@@ -12,13 +12,13 @@ from typing import Any
 from sweeper.errors import NoDataset
 from sweeper.running.storage.folders import Folder
 from sweeper.running.storage.listing import read_receipts
-from sweeper.running.storage.lock import Lock
+from sweeper.running.storage.lock import FILE, Lock
 from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import RESOLVED, read_resolved
 from sweeper.running.storage.store import DATA, MANIFEST, RECEIPTS, SUCCESS
 
 COMPLETE, UNFINISHED, DAMAGED = "complete", "unfinished", "damaged"
-IS_NAMED = re.compile(r".+-(?P<hash>[0-9a-f]{12})")
+IS_NAMED = re.compile(r".+-[0-9a-f]{12}")
 """How run directories are named: after a study and its hash."""
 IS_PART = re.compile(r"part-[0-9]{8}\.parquet")
 
@@ -53,7 +53,8 @@ def runs_in(where: str | Path | Folder) -> list[RunEntry]:
     """The runs of a folder, the latest first; no dataset is opened.
 
     A run is a directory that is named after a study and a hash and holds what only runs do: a `resolved.json` or
-    `manifest.json` of that hash, parts or receipts. It is damaged if anything else that a run needs cannot be read.
+    `manifest.json` of that hash, parts or receipts, or nothing, as one that was killed as it began. It is damaged if
+    anything else that a run needs cannot be read, and none if its `resolved.json` is of another hash.
     """
     place = folder(where)
     found = (_entry(place.inside(name)) for name in place.folders() if IS_NAMED.fullmatch(name))
@@ -68,9 +69,10 @@ def strangers(where: str | Path | Folder, runs: Iterable[RunEntry]) -> list[str]
 
 
 def _is_run(run: Folder) -> bool:
-    """Whether a directory that is named as a run holds what only runs do."""
+    """Whether a directory that is named as a run holds what only runs do, or nothing but their lock."""
     return (
-        any(_is_of_hash(run, file) for file in (RESOLVED, MANIFEST))
+        (run.entries("").keys() <= {FILE} and not run.folders())
+        or any(_is_of_hash(run, file) for file in (RESOLVED, MANIFEST))
         or any(IS_PART.fullmatch(name) for name in run.entries(DATA))
         or bool(read_receipts(run))
     )
@@ -79,9 +81,14 @@ def _is_run(run: Folder) -> bool:
 def _is_of_hash(run: Folder, file: str) -> bool:
     """Whether a file says the hash that a directory is named after."""
     try:
-        return bool(run.name.endswith(f"-{json.loads(run.get(file) or b'')['hash'][:12]}"))
+        return _is_named_after(run, json.loads(run.get(file) or b""))
     except (ValueError, KeyError, TypeError):
         return False
+
+
+def _is_named_after(run: Folder, told: Any) -> bool:
+    """Whether a directory is named after the hash that is told. Raises what damaged words raise."""
+    return bool(run.name.endswith(f"-{told['hash'][:12]}"))
 
 
 def _entry(run: Folder) -> RunEntry | None:
@@ -90,6 +97,8 @@ def _entry(run: Folder) -> RunEntry | None:
     changed = max((file.modified for file in files.values()), default=0.0)
     try:
         resolved = read_resolved(run)
+        if not _is_named_after(run, resolved):
+            return None
         text = json.dumps(resolved["study"].get("code"), sort_keys=True)
         code = hashlib.sha256(text.encode()).hexdigest()[:8]
         known = {"study": resolved["name"], "code": code, "of": of_what(resolved)}

@@ -11,6 +11,7 @@ directory, is read and its checksum compared. `verify` does so for all.
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -102,11 +103,22 @@ def complete_parts(run: Folder, plan: RunnablePlan, verify: bool = False) -> Seq
 
 
 def lost(run: Folder, known: Iterable[Part]) -> list[str]:
-    """What of a run is not there any more, or has another size than was committed, in words; no content is read."""
+    """What of a run is not there any more, or has another size than was committed, in words; no content is read.
+
+    What a listing lacks is opened, too: on network file systems, one may be of a while ago."""
     entries = run.entries(DATA)
-    faults = ((part.file, _fault(run, part, entries, math.inf, verify=False)) for part in known)
+    faults = ((part, _fault(run, part, entries, math.inf, verify=False)) for part in known)
     head = [] if RESOLVED in run.entries("") else [f"{RESOLVED} is missing"]
-    return head + [f"{file} {fault}" for file, fault in faults if fault]
+    return head + [f"{part.file} {fault}" for part, fault in faults if fault and not _is_whole(run, part)]
+
+
+def _is_whole(run: Folder, part: Part) -> bool:
+    """Whether a part can be opened and has the size that was committed."""
+    try:
+        with run.open(part.file) as file:
+            return bool(file.seek(0, os.SEEK_END) == part.bytes)
+    except FileNotFoundError:
+        return False
 
 
 def parts(where: str | Path | Folder, partial: bool = False, verify: bool = False) -> Sequence[Part]:

@@ -40,7 +40,7 @@ from sweeper.running.storage.places import folder
 from sweeper.running.storage.resolved import NAMED, RESOLVED, read_resolved
 
 MANIFEST, SUCCESS, FAILURES = "manifest.json", "_SUCCESS", "failures.json"
-DATA, RECEIPTS, PIECES, FIGURES = "data", "receipts", "pieces", "figures"
+DATA, RECEIPTS, PIECES = "data", "receipts", "pieces"
 RUN = pa.field(
     "run",
     pa.dictionary(pa.int32(), pa.string()),
@@ -226,8 +226,8 @@ def reopen(run: Folder) -> None:
 
 
 def sweep(run: Folder) -> None:
-    """Remove the drafts that killed workers, and who drew, left."""
-    for place in ("", DATA, RECEIPTS, PIECES, FIGURES):
+    """Remove the drafts that killed workers left."""
+    for place in ("", DATA, RECEIPTS, PIECES):
         run.sweep(place)
 
 

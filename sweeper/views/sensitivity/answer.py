@@ -35,10 +35,10 @@ class Elasticity:
     """What a number of the study is worth, over the combinations in which it matters.
 
     `mean`, `least` and `most` elasticity; `less` and `more`: means of those to a step less and to a step more alone,
-    NaN where no such step can run; in `turns` combinations both make the best worse, or both make it better, so that
-    its elasticity is what two slopes leave of each other; `correlation`: median over the combinations of the rank
-    correlation of the objective with the number over the draws, NaN where nothing is drawn. Combinations in which it
-    does not matter count in the means as 0; those in which no step of it can run do not count.
+    NaN where no such step can run; in `turns` combinations both make the best worse, or both make it better, by slopes
+    of at least 0.02, so that its elasticity is what these leave of each other; `correlation`: median over the
+    combinations of the rank correlation of the objective with the number over the draws, NaN where nothing is drawn.
+    Combinations in which it does not matter count in the means as 0; those in which no step of it can run do not count.
     """
 
     parameter: str

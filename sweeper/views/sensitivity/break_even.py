@@ -36,7 +36,8 @@ class BreakEven:
     `needed` is interpolated between values tried around it on a log-log line, or the first value at which it can
     run and is as good; NaN where none of the values tried suffices. Between `low` and `high`, values tried, it is
     sure: beyond them the option is behind and ahead. `reached` is how far it is behind at the best of them, `nearest`,
-    below 1 where it wins. `curve` has all values tried; what is between them, nobody asked.
+    below 1 where it wins; infinitely, and NaN, if it cannot run at any. `curve` has all values tried; what is between
+    them, nobody asked.
     """
 
     box: str
@@ -155,6 +156,7 @@ def _options(
         even = crossing([(amounts(number, x), y) for x, y in curve], amounts(number, value), alike)
         needed, low, high = (with_amounts(number, each) for each in even)
         reached, nearest = min((y, x) for x, y in curve)
+        nearest = nearest if math.isfinite(reached) else math.nan
         yield BreakEven(
             box,
             context,
@@ -230,7 +232,7 @@ def text(answer: BreakEvens) -> str:
     if answer.options:
         lines.append(aligned([HEADS, *map(row, answer.options)], right=()))
     if any(math.isnan(each.needed) and math.isfinite(each.reached) for each in answer.options):
-        lines.append("between values that were tried an option may yet win: more are tried with --values and --within")
+        lines.append("between values that were tried an option may yet win: --values tries more of them")
     apart = f"less than {answer.alike:.1%}, which searches may miss" if answer.alike == ALIKE else "nothing"
     for count, what in (
         (answer.equal, f"options are behind by {apart}"),

@@ -36,7 +36,7 @@ def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
         widths = [width for width, _ in panels]
         for (_, draw), panel in zip(panels, figure.subplots(1, len(panels), width_ratios=widths, squeeze=False)[0]):
             draw(panel)
-        bars = "Bars: means; lines: least and most over the combinations."
+        bars = "Bars: means; lines: least and most over the combinations; < and >: to a step less, to a step more."
         steps_are = f"Steps (green: sure gain, red: sure loss in most pairs): {drawn(answer)}." if steps else ""
         some = any(lacks(each.parameter) for each in shown)
         lacking = f" {LACK.capitalize()}a share: how little is missing to 1." if some else ""
@@ -45,11 +45,13 @@ def sensitivity_figure(answer: Sensitivity, path: Path) -> Path:
 
 
 def _bars(panel: "Axes", shown: tuple[Elasticity, ...]) -> None:
-    """Mean elasticities with their range."""
+    """Mean elasticities with their range, and those to a step less and to a step more alone."""
     places, means = np.arange(len(shown)), np.array([each.mean for each in shown])
     panel.barh(places, means, height=0.7, color=[PALETTE[0] if mean > 0.0 else PALETTE[5] for mean in means])
     panel.hlines(places, [min(each.least, 0.0) for each in shown], [max(each.most, 0.0) for each in shown],
                  color="black", linewidth=0.8)  # fmt: skip
+    for mark, sides in (("<", [each.less for each in shown]), (">", [each.more for each in shown])):
+        panel.plot(sides, places, mark, color="black", markersize=4.0)
     panel.axvline(0.0, color="black", linewidth=0.8)
     panel.set_yticks(places, [f"{LACK * lacks(each.parameter)}{each.parameter}" for each in shown], fontsize=8.0)
     panel.set(ylim=(max(len(shown), 1) - 0.4, -0.6), xlabel="elasticity of the best")
