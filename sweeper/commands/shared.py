@@ -389,11 +389,10 @@ def found_run(name: str, given: Given, out: str) -> Found:
     if "://" not in directory and not Path(directory).exists():
         options = "".join(f" --library {path}" for path in given.library)
         options += "".join(f" --set {shlex.quote(text)}" for text in given.settings)
-        entries = [entry for entry in runs_in(place) if entry.study == plan.name]
-        others = [entry.run for entry in entries]
+        of_itself_first = sorted(runs_in(place), key=lambda entry: entry.of)
+        others = [entry.run for entry in of_itself_first if entry.study == plan.name]
         told = f"; runs of other versions or settings, which can be named instead: {listed(others)}" if others else ""
-        alike = [entry.run for entry in entries if not entry.of]
-        since = _since(place.inside(alike[0]), plan) if alike else ""
+        since = _since(place.inside(others[0]), plan) if others else ""
         raise EnvironmentFault(
             f"{name}: this study has not been run{since}; do: sweeper run {name}{options} --out {out}{told}"
         )

@@ -449,11 +449,18 @@ def test_pictures_are_written_and_the_same_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pair", [("a100",), ("a100_built_up",), ("chiplets", "a100")])
-def test_no_text_of_a_picture_lies_on_another(pair: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_of_a_picture_lies_on_another(
+    pair: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: shown.append(figure))
+
+    def kept(figure: Figure, file: Path, **_: object) -> None:
+        shown.append(figure)
+        file.touch()
+
+    monkeypatch.setattr(Figure, "savefig", kept)
     found = cost_comparison(*map(drawn, pair)) if len(pair) == 2 else reported(*pair)
-    cost_figure(found, Path("unwritten.png"))
+    cost_figure(found, tmp_path / "cost.png")
     (figure,) = shown
     figure.draw_without_rendering()
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]

@@ -70,6 +70,7 @@ base:
     - {{name: stack, on: board, part: stack, count: stacks}}
   links:
     - {{from: stack, to: logic, interface: wide, count: 1}}
+  memory: outside
 """
 HEAD = """\
 study: small
@@ -875,7 +876,7 @@ def test_numbers_follow_their_path_by_year(tmp_path: Path) -> None:
     )
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "p.yaml").write_text(
-        "bare: {description: d, source: s, grade: assumed, dies: [{name: only, part: aged}]}\n"
+        "bare: {description: d, source: s, grade: assumed, memory: inside, dies: [{name: only, part: aged}]}\n"
     )
     library = Library.load([tmp_path, builtin_specs()])
     design = read_package(library.find("package", "bare"), library)
