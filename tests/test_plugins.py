@@ -334,6 +334,7 @@ def wheel(project: Path, into: Path) -> None:
     subprocess.run(command, cwd=project, check=True, capture_output=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_one_wheel_beside_another_package_of_kernels(tmp_path: Path) -> None:
     """In an environment of its own: our wheel and the example's, and another package whose name is that of a folder of

@@ -12,9 +12,8 @@ from tests.places import ROOT
 STUDIES = (
     "dfmodel_published",
     "imec_moe",
-    "optimus_memory",
     "chiplet_count",
-    pytest.param("memory_3d_full", marks=pytest.mark.nightly),
+    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("optimus_memory", "memory_3d_full")),
 )
 
 

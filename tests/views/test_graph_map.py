@@ -246,7 +246,9 @@ def test_nothing_overlaps(sizes: list[int]) -> None:
             assert box.y0 < kernel.y0 < kernel.y0 + KERNEL_HEIGHT < box.y1
 
 
-@pytest.mark.parametrize(("partitions", "kernels"), [(1, 1), (1, 200), (6, 41), (41, 41), (200, 200)])
+@pytest.mark.parametrize(("partitions", "kernels"), [
+    (1, 1), (1, 200), (6, 41), (41, 41), pytest.param(200, 200, marks=pytest.mark.nightly)
+])  # fmt: skip
 def test_drawings_of_any_size(partitions: int, kernels: int, tmp_path: Path) -> None:
     found = chain(partitions, kernels)
     path = draw_graph_map(found, tmp_path / "map.svg")
