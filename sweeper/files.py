@@ -41,7 +41,7 @@ def whole(file: Path) -> Iterator[Path]:
         finally:
             draft.unlink(missing_ok=True)
     except Exception as error:
-        if reason := _reason(error):
+        if reason := _reason(error, file.absolute().parent, file.resolve().parent):
             raise EnvironmentFault(f"cannot write {file}: {reason}") from None
         raise
 
@@ -52,7 +52,12 @@ def write_whole(file: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
-def _reason(error: Exception) -> str | None:
-    """Why a file cannot be written; None if that is not what an error says."""
-    own = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else None
+def _reason(error: Exception, *places: Path) -> str | None:
+    """Why a file in one of some places cannot be written; None if that is not what an error says, such as one about a
+    file elsewhere, from which what is written is read."""
+    own = None
+    if isinstance(error, OSError) and error.errno:
+        if isinstance(error.filename, str | Path) and Path(error.filename).absolute().parent not in places:
+            return None
+        own = os.strerror(error.errno)
     return next((words for words in FULL if words in str(error)), own)

@@ -105,6 +105,13 @@ def test_what_is_protected_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert file.read_text() == "mine" and names(tmp_path) == ["a.txt"]
 
 
+def test_what_cannot_be_read_meanwhile_is_not_said_to_be_unwritable(tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    with pytest.raises(FileNotFoundError, match="rows"), whole(tmp_path / "pages" / "a.txt") as draft:
+        draft.write_text((tmp_path / "rows.txt").read_text())
+    assert names(tmp_path / "pages") == []
+
+
 def test_who_may_read_a_file_stays_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one")

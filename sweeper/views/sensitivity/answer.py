@@ -213,7 +213,7 @@ def _elasticities(
         told = rows.filter(pl.col("parameter") == name)["combination"].n_unique()
         sides = its.filter((pl.col("less") != 0.0) | (pl.col("more") != 0.0))
         if sides.height:
-            own = sides["elasticity"]
+            own = sides["elasticity"].to_numpy()
             means = (
                 float(values.sum() / (combinations - told + len(values))) if len(values) else math.nan
                 for values in (its[of].drop_nulls() for of in ("elasticity", "less", "more"))
@@ -223,8 +223,8 @@ def _elasticities(
             yield Elasticity(
                 name,
                 mean,
-                float(own.min()),  # type: ignore[arg-type]  # a number, as there are rows
-                float(own.max()),  # type: ignore[arg-type]
+                float(own.min()),
+                float(own.max()),
                 less,
                 more,
                 sides.height,
