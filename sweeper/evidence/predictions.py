@@ -143,7 +143,7 @@ def plan_of_points(points: Sequence[Mapping[str, ColumnValue]]) -> Plan:
     named = dict.fromkeys(name for point in points for name in point)
     roles = (role for role in ROLES if role not in OPTIONAL_ROLES)
     names = tuple(dict.fromkeys([*named, *roles, *NUMBERS, *NAMED]))
-    rows = [tuple(value_of(point, name, stock) for name in names) for point in points]
+    rows = rows_of(points, names, stock)
     last = tuple(unlike(name, value, stock) for name, value in zip(names, rows[0], strict=True))
     for name in {str(point["workload"]) for point in points}:
         stock.workload(name)
@@ -166,6 +166,22 @@ def unlike(name: str, value: ColumnValue, stock: Stock) -> ColumnValue:
     if name in NAMED:
         return next(choice for choice in NAMED[name] if choice != value)
     return 0.0 if value else 1.0
+
+
+def rows_of(
+    points: Sequence[Mapping[str, ColumnValue]], names: Sequence[str], stock: Stock
+) -> list[tuple[ColumnValue, ...]]:
+    """Values of columns of points. What stands where points do not say depends on the entries that they name alone."""
+    of_entries: dict[tuple[ColumnValue | None, ...], dict[str, ColumnValue]] = {}
+    rows = []
+    for point in points:
+        entries = tuple(map(point.get, ROLES))
+        if entries not in of_entries:
+            named = {role: point[role] for role in ROLES if role in point}
+            of_entries[entries] = {name: value_of(named, name, stock) for name in names}
+        given = {**of_entries[entries], **{name: value for name, value in point.items() if name not in ROLES}}
+        rows.append(tuple(map(given.__getitem__, names)))
+    return rows
 
 
 def value_of(point: Mapping[str, ColumnValue], name: str, stock: Stock) -> ColumnValue:

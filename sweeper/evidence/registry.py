@@ -141,11 +141,11 @@ def platform(known: Mapping[str, Any], name: str) -> dict[str, ColumnValue]:
     return dict(platform_entry(known, name)["columns"])
 
 
-def is_lent(known: Mapping[str, Any], calibration: str, chip: str) -> bool:
-    """Whether the registry lends a calibration to a chip for which it was not fitted."""
+def lent(known: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Which calibrations the registry lends to which chips, for which they were not fitted."""
     lines = (entry for layout in known["stacks"].values() for entry in layout)
-    return any(
-        entry["columns"].get("calibration") == calibration and chip in entry.get("lent_to", ()) for entry in lines
+    return frozenset(
+        (entry["columns"].get("calibration"), chip) for entry in lines for chip in entry.get("lent_to", ())
     )
 
 

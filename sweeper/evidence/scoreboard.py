@@ -18,7 +18,7 @@ from sweeper.evidence.calibration import calibrations_by_stack, constants_of
 from sweeper.evidence.measured import LAYOUTS, check_columns, measured_point, readings_of, rows_about
 from sweeper.evidence.measured_rows import MeasuredPoint, MeasuredRow, Refusal, Unmodelled, read_rows
 from sweeper.evidence.predictions import OtherConstants, evaluate_settled, settle
-from sweeper.evidence.registry import is_lent, registry
+from sweeper.evidence.registry import lent, registry
 from sweeper.evidence.statistics import Scored, coverage, error_statistics, scored_rows, statistics
 from sweeper.files import whole
 from sweeper.library.library import builtin_specs
@@ -38,7 +38,7 @@ def score(
     points = [measured_point(row, layout, known) for row in rows]
     settled = settle([point for point in points if isinstance(point, MeasuredPoint)], constants or {})
     answers = zip(settled, evaluate_settled(settled, constants or {}, columns_for), strict=True)
-    stacks = calibrations_by_stack() if ours else {}
+    stacks, lent_to = calibrations_by_stack() if ours else {}, lent(known)
     scored = []
     for row, given in zip(rows, points, strict=True):
         if isinstance(given, Unmodelled):
@@ -62,7 +62,7 @@ def score(
                 stack,
                 tuple(c.name for c in stacks.get(stack, []) if c.has_seen(table, layout, row, point)),
                 None if calculated else ideal_of(point, answer.others),
-                lent=is_lent(known, stack, str(point.columns["chip"])),
+                lent=(stack, str(point.columns["chip"])) in lent_to,
             )
         )
     return scored
