@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sweeper.engine.search import portfolio
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import DESCENT, descend
 from sweeper.engine.search.differential import global_search
 from sweeper.engine.search.evolution import EVOLUTION, NEARBY, rates_of
 from sweeper.engine.search.methods import Method, first_points
-from sweeper.engine.search.portfolio import SCOUTS, most_evaluations, search
+from sweeper.engine.search.portfolio import QUIET, SCOUTS, most_evaluations, resting, search, until_rest
 from sweeper.engine.search.racing import abreast
 
 SHARES = SharedBudgets(((0, 1, 2, 3),), {4: (1.0, 100.0)}, 1e-3)
@@ -96,6 +97,43 @@ def test_points_that_are_good_are_searched_closely() -> None:
     assert close.step[0] < far.step[0] and np.array_equal(close.best, far.best)
 
 
+def test_starts_that_wait_stay_where_they_are() -> None:
+    x = first_points(SHARES, 5, 1)
+    before = EVOLUTION.further(wholes, SHARES, EVOLUTION.begin(wholes, SHARES, x, 7), 4)
+    some = np.array([1, 4])
+    after = before.where(some, EVOLUTION.further(wholes, SHARES, before.chosen(some), 3))
+    whole = EVOLUTION.further(wholes, SHARES, before, 3)
+    waiting = [0, 2, 3]
+    for name, values in after.of_starts.items():
+        assert np.array_equal(values[waiting], before.of_starts[name][waiting])
+        assert np.allclose(values[some], whole.of_starts[name][some], rtol=1e-6, atol=1e-6)
+    assert (after.history[4:, waiting] == before.history[-1, waiting]).all()
+    assert after.history[:, some] == pytest.approx(whole.history[:, some])
+    assert before.evaluations < after.evaluations < whole.evaluations
+
+
+def test_who_rests_does_not_stop_the_others() -> None:
+    begun = EVOLUTION.begin(wholes, SHARES, first_points(SHARES, 6, 2), 7)
+    history = until_rest(EVOLUTION, wholes, SHARES, begun, 200).history
+    first = next(steps for steps in range(1, len(history)) if resting(history[:steps]).any())
+    rests = resting(history[:first])
+    assert (history[first:, rests] == history[first - 1, rests]).all()
+    assert (history[-1] < history[first - 1]).any() and resting(history).all()
+
+
+def test_what_gains_no_more_rests() -> None:
+    """A landscape with one basin: a search that may take twice as long evaluates no more, and finds the same."""
+    budgets = SharedBudgets(((0, 1, 2),))
+
+    def evaluate(x: np.ndarray, _: np.ndarray) -> np.ndarray:
+        return (np.array([0.49, 0.04, 0.01]) / x).sum(axis=1)
+
+    some, more = (search(evaluate, budgets, np.empty((0, 3)), 4, steps, 1) for steps in (100, 200))
+    assert more.score.min() == pytest.approx(1.0, rel=1e-9)
+    assert more.evaluations - some.evaluations < 0.2 * some.evaluations < 0.1 * most_evaluations(budgets, 4, 100)
+    assert len(more.history) < 2 * QUIET + 100  # of 200 steps close to the best and those of the last descent
+
+
 @pytest.mark.parametrize("method", [DESCENT, EVOLUTION], ids=["descents", "evolutions"])
 def test_the_best_start_of_every_problem_goes_on(method: Method[Any]) -> None:
     """Three problems whose best shares differ: each ends near its own."""
@@ -111,7 +149,10 @@ def test_the_best_start_of_every_problem_goes_on(method: Method[Any]) -> None:
     assert scores == pytest.approx(evaluate(points, np.arange(3)))
 
 
-def test_points_of_a_portfolio_are_counted_and_known_ones_are_not_lost() -> None:
+@pytest.mark.parametrize("may_rest", [True, False])
+def test_points_of_a_portfolio_are_counted_and_known_ones_are_not_lost(
+    may_rest: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
 
     def counting(x: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -119,8 +160,11 @@ def test_points_of_a_portfolio_are_counted_and_known_ones_are_not_lost() -> None
         return wholes(x, start)
 
     known = np.array([[0.3, 0.2, 0.4, 0.1, 20.0]])
+    monkeypatch.setattr(portfolio, "QUIET", QUIET if may_rest else 1000)
     found = search(counting, SHARES, known, 4, 10, 1)
     first = 2 * (2 * SCOUTS + 2 * 4)
-    assert found.evaluations == sum(asked) == most_evaluations(SHARES, 4, 10) + first
+    most = most_evaluations(SHARES, 4, 10) + first
+    assert found.evaluations == sum(asked)
+    assert most / 2 < found.evaluations < most if may_rest else found.evaluations == most
     assert found.score.min() <= wholes(known, known)[0]
     assert (np.diff(found.history, axis=0) <= 0.0).all() and len(found.score) == 4

@@ -38,6 +38,16 @@ class SearchState:
         kept: dict[str, Any] = {name: values[starts] for name, values in self.of_starts.items()}
         return replace(self, history=self.history[:, starts], **kept)
 
+    def where(self, starts: np.ndarray, part: Self) -> Self:
+        """The same search where some of its starts went on, as `part` of it did, and the others waited."""
+        steps = len(part.history) - len(self.history)
+        history = np.vstack([self.history, np.repeat(self.history[-1:], steps, axis=0)])
+        history[:, starts] = part.history
+        changed: dict[str, Any] = {name: values.copy() for name, values in self.of_starts.items()}
+        for name, values in part.of_starts.items():
+            changed[name][starts] = values
+        return replace(self, history=history, evaluations=part.evaluations, **changed)
+
 
 State = TypeVar("State", bound=SearchState)
 Begun = TypeVar("Begun", bound=SearchState, covariant=True)

@@ -10,7 +10,7 @@ import numpy as np
 from sweeper.engine.search.budgets import SharedBudgets
 from sweeper.engine.search.descent import DESCENT
 from sweeper.engine.search.evolution import EVOLUTION, NEARBY
-from sweeper.engine.search.methods import EvaluateOf, SearchResult, first_points
+from sweeper.engine.search.methods import EvaluateOf, Method, SearchResult, State, first_points
 from sweeper.engine.search.racing import race, steps_of_race
 
 SCOUTS = 128
@@ -21,6 +21,9 @@ evolution that has yet to settle in a basin does not tell how deep it is. Where 
 half stopped on the way, the gaps that searches report were too small too often."""
 POLISH = 20
 """Steps of the last descent."""
+STILL, QUIET = 1e-6, 50
+"""An evolution rests where it gained no more than `STILL` in its last `QUIET` steps: many have ended by half of their
+steps, and what resting ones would still have found changed no best score by more than 1e-6."""
 
 
 def search(
@@ -40,15 +43,38 @@ def search(
     descents = DESCENT.further(evaluate, budgets, descents, steps)
     others = first_points(budgets, scouts, seed + 1, known)[:, None]
     _, evolved = race(EVOLUTION, evaluate, budgets, others, EVOLVED, seed)
-    evolved = EVOLUTION.further(evaluate, budgets, evolved, LONGER * steps)
+    evolved = until_rest(EVOLUTION, evaluate, budgets, evolved, LONGER * steps)
     points = np.vstack([descents.best, evolved.best])
     best = np.argsort(np.append(descents.history[-1], evolved.history[-1]), kind="stable")[:starts]
     close = NEARBY.begin(evaluate, budgets, points[best], seed)
-    close = NEARBY.further(evaluate, budgets, close, steps)
+    close = until_rest(NEARBY, evaluate, budgets, close, steps)
     last = DESCENT.further(evaluate, budgets, DESCENT.begin(evaluate, budgets, close.best, seed), POLISH)
     evaluations = sum(state.evaluations for state in (descents, evolved, close, last))
     history = np.vstack([close.history, np.minimum(close.history[-1], last.history[1:])])
     return SearchResult(last.best, last.history[-1], history, evaluations)
+
+
+def until_rest(method: Method[State], evaluate: EvaluateOf, budgets: SharedBudgets, state: State, steps: int) -> State:
+    """So many steps of every start, but for those that rest. All are of one problem, whatever their numbers."""
+    for _ in range(steps):
+        awake = np.flatnonzero(~resting(state.history))
+        if not len(awake):
+            break
+        state = state.where(awake, method.advance(evaluate, budgets, state.chosen(awake)))
+    return state
+
+
+def resting(history: np.ndarray) -> np.ndarray:
+    """[starts] Whether starts with such best scores [step, start] rest; one that has found nothing goes on looking.
+
+    >>> resting(np.array([[2.0, 2.0, np.inf], *(QUIET - 1) * [[1.0, 2.0, np.inf]], [1.0, 1.9999999, np.inf]])).tolist()
+    [False, True, False]
+    """
+    if len(history) <= QUIET:
+        return np.zeros(history.shape[1], bool)
+    last = history[-1]
+    still: np.ndarray = np.isfinite(last) & (history[-1 - QUIET] <= last * (1.0 + STILL))
+    return still
 
 
 def most_evaluations(budgets: SharedBudgets, starts: int, steps: int) -> int:
