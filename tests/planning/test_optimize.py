@@ -439,7 +439,8 @@ def test_the_optimum_is_no_worse_than_the_template_and_than_every_start(
     assert best["feasible"].all() and best["search_gap"][0] >= 0.0
     assert time_s(best) < time_s(own)
     assert time_s(best) <= starting_scores(plan_of(tmp_path)).min()
-    assert 0 < best["search_evaluations"][0] - most_evaluations(budgets_of(SHARES), 3, 8) <= 4 * SCOUTS + 4 * 3 + 20
+    most = most_evaluations(budgets_of(SHARES), 3, 8)
+    assert 0.9 * most < best["search_evaluations"][0] <= most + 4 * SCOUTS + 4 * 3 + 20
     assert 0 <= best["search_step"][0] <= 8 + POLISH
 
 
