@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sweeper.errors import unknown
 from sweeper.library.curves import read_curves
@@ -55,8 +56,7 @@ class Stock:
     def workload(self, name: str) -> Workload | OperatorTable:
         """A workload by its canonical name. Raises SpecError with the mistakes of its entry."""
         if name not in self.workloads:
-            entry = self.library.find("workload", name)
-            self.workloads[name] = reader_of(entry)(entry)
+            self.workloads[name] = _workload_of(_Written.of(self.library.find("workload", name)))
         return self.workloads[name]
 
     def package(self, name: str) -> PackageDesign:
@@ -85,6 +85,26 @@ class Stock:
         return [
             self.library.find(role, name).values for name in (self.packages if role == "package" else self.workloads)
         ]
+
+
+@dataclass(frozen=True)
+class _Written:
+    """An entry, known again by its name, numbers and nodes: those of a file that was read before are the same."""
+
+    name: str
+    values: tuple[tuple[str, Value], ...]
+    body: tuple[tuple[str, Node], ...]
+    entry: Entry = field(compare=False)
+
+    @classmethod
+    def of(cls, entry: Entry) -> "_Written":
+        return cls(entry.name, tuple(entry.values.items()), tuple(entry.body.items()), entry)
+
+
+@lru_cache(256)
+def _workload_of(written: _Written) -> Workload | OperatorTable:
+    """A workload, read once by a process that plans many studies."""
+    return reader_of(written.entry)(written.entry)
 
 
 def reader_of(entry: Entry) -> Callable[[Entry], Workload | OperatorTable]:
