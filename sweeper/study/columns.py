@@ -89,16 +89,18 @@ class Stock:
 
 @dataclass(frozen=True)
 class _Written:
-    """An entry, known again by its name, numbers and nodes: those of a file that was read before are the same."""
+    """An entry, known again by its name, numbers and nodes: those of a file that was read before are the same, while
+    mappings that are laid over others are made anew."""
 
     name: str
     values: tuple[tuple[str, Value], ...]
-    body: tuple[tuple[str, Node], ...]
+    body: tuple[tuple[str, object], ...]
     entry: Entry = field(compare=False)
 
     @classmethod
     def of(cls, entry: Entry) -> "_Written":
-        return cls(entry.name, tuple(entry.values.items()), tuple(entry.body.items()), entry)
+        nodes = {key: tuple(n.value.items()) if isinstance(n.value, dict) else n for key, n in entry.body.items()}
+        return cls(entry.name, tuple(entry.values.items()), tuple(nodes.items()), entry)
 
 
 @lru_cache(256)

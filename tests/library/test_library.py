@@ -257,9 +257,8 @@ def test_what_an_ancestor_belongs_to_is_refused_where_it_is_written(tmp_path: Pa
 def test_a_workload_is_read_once_and_anew_where_its_numbers_are_others(tmp_path: Path) -> None:
     """What a second library redefines of an entry is not that of the first, though its operators are the same nodes."""
     (tmp_path / "workloads").mkdir()
-    (tmp_path / "workloads" / "mine.yaml").write_text(
-        "gpt_7b: {extends: gpt_7b, source: s, grade: assumed, parameters: {layers: 5}}\n"
-    )
+    text = "gpt_7b: {extends: gpt_7b, source: s, grade: assumed, parameters: {layers: 5}}\n"
+    (tmp_path / "workloads" / "mine.yaml").write_text(text)
     first, again, other = (Stock(Library.over(layers)).workload("gpt_7b") for layers in ([], [], [tmp_path]))
     assert first is again
     assert other.parameters["layers"] == 5.0 != first.parameters["layers"]
