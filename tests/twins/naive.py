@@ -1459,6 +1459,7 @@ def feasibility(**given: float) -> Outputs:
             (given["microbatches"] / together).is_integer() for together in (1, given["resident_microbatches"])
         ),
         "sram_capacity": sram < 0,
+        "units_exceeded": given["fabric_missing_units"] > 0,
         "memory_capacity": memory < 0,
     }
     failed = [name for name in REASONS if fails.get(name)]
@@ -1642,6 +1643,7 @@ SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "iteration_time_s": _positive(1e-6, 1e6),
     "partitions": _whole(1, 3),
     "divisible_graph": _whole(0, 1),
+    "fabric_missing_units": st.sampled_from([0.0, 0.0, 3.0]),
     "weights_resident": _whole(0, 1),
     "weights_fit": _whole(0, 1),
     "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
