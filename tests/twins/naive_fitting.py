@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from hypothesis import strategies as st
+
 from sweeper.kernels.codes import REASONS
 from tests.twins.naive import FOR_EQUATION, TWINS, Outputs, twin
 from tests.twins.naive_units import Operator, samples
@@ -137,6 +139,9 @@ def missing_units(**given: Any) -> Outputs:
 
 
 FOR_EQUATION["missing_units"] = FOR_EQUATION["partition_demands"]
+FOR_EQUATION["layer_feasibility"] = st.fixed_dictionaries(
+    {"mapping_reason": st.just(0.0) | st.integers(0, REASONS.index("memory_capacity")).map(float)}
+)
 
 
 @twin
