@@ -142,10 +142,10 @@ Reasons = namedtuple(
     "feasible area_exceeded power_exceeded perimeter_exceeded reticle_exceeded interposer_exceeded bumps_exceeded "
     "clock_exceeded too_hot no_compute no_cache no_memory no_network "
     "format_unsupported chips_mismatch parallelism_mismatch too_many_stages too_many_replicas microbatch_indivisible "
-    "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity offload_capacity "
-    "memory_capacity impossible_number die_exceeds_wafer link_beyond_reach die_exceeds_reticle shoreline_exceeded "
-    "interfaces_exceed_die wafers_differ wiring_exceeded carrier_exceeds_assembly buried_exceed_carrier "
-    "power_density_exceeded blocks_exceed_die never_works not_finite",
+    "heads_indivisible grid_unsupported experts_indivisible stages_indivisible sram_capacity units_exceeded "
+    "offload_capacity memory_capacity impossible_number die_exceeds_wafer link_beyond_reach die_exceeds_reticle "
+    "shoreline_exceeded interfaces_exceed_die wafers_differ wiring_exceeded carrier_exceeds_assembly "
+    "buried_exceed_carrier power_density_exceeded blocks_exceed_die never_works not_finite",
 )
 """Why a point is infeasible, in the order in which the checks are made: what lies in a generated chip, then in the
 system, then in the package (these follow the order of `sweeper.kernels.packages.layout.STATUS`). Constraints of a study

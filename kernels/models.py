@@ -14,6 +14,7 @@ from sweeper.kernels.graphs import (
     allocation,
     conversions,
     elimination,
+    fitting,
     loads,
     mapping,
     partition,
@@ -61,7 +62,7 @@ def instead(own: Iterable[Equation], others: Iterable[Equation]) -> tuple[Equati
 
 
 ON_CHIP = (
-    *declared(allocation, conversions, elimination, loads, mapping, sharding, units),
+    *declared(allocation, conversions, elimination, fitting, loads, mapping, sharding, units),
     *(equation for equation in declared(partition, stage_times) if AMORTISED not in equation.outputs),
     *(kernel_together, weights_fit, weights_resident, chip_work, roofline),
 )

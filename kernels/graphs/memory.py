@@ -75,11 +75,13 @@ def feasibility(
     memory_capacity_B: float,
     partition_sram_B: float,
     chip_sram_capacity_B: float,
+    fabric_missing_units: float,
 ) -> tuple[float, float, float]:
     """The first check that fails, in the order of `sweeper.kernels.codes.REASONS`."""
     memory_headroom = memory_capacity_B - memory_need_B
     sram_headroom = chip_sram_capacity_B - partition_sram_B
     reason = REASON.memory_capacity if memory_need_B > memory_capacity_B * ROOM else REASON.feasible
+    reason = REASON.units_exceeded if fabric_missing_units > 0.0 else reason
     reason = REASON.sram_capacity if partition_sram_B > chip_sram_capacity_B * ROOM else reason
     groups = layout.microbatches / resident_microbatches
     reason = reason if np.floor(groups) == groups else REASON.microbatch_indivisible

@@ -1,12 +1,18 @@
 """A layer that is a graph of kernels, seen by the equations of graphs: one of many on a stage of a pipeline."""
 
+from typing import Annotated
+
 import numpy as np
 
+from sweeper.kernels.codes import REASON
 from sweeper.kernels.equation import Output, equation
 from sweeper.kernels.graphs import sharding
 from sweeper.kernels.graphs.sharding import CHANNEL_COUNT, PER_BYTE, PER_CALL
 from sweeper.kernels.transformers.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
 from sweeper.kernels.transformers.groups import G, Sender, group_collective, messaging_over
+from sweeper.kernels.transformers.rates import Peaks, Precisions, format_feasibility
+
+reason_of_formats = format_feasibility.function
 
 EMPTY_B, LARGE_B = 1.0, 1e9
 """Messages whose times give the latency of a collective and its time per byte."""
@@ -83,3 +89,19 @@ def layer_budget(model_need_B: float, memory_capacity_B: float, tensors_B: float
     """No more than all tensors of the layer together; without a limit where not even what stays has room."""
     left_B = memory_capacity_B - model_need_B
     return min(left_B, tensors_B) if left_B > 0.0 else tensors_B
+
+
+@equation(
+    Output("system_reason", "", "why the system cannot run the point; see sweeper.kernels.codes.REASONS"),
+    source="a chip computes in the formats that it has a peak for; its fabric has the units of every partition",
+)
+def layer_feasibility(
+    precisions: Precisions,
+    peaks: Annotated[Peaks, "chip_{}"],
+    mapping_reason: float,
+    fabric_missing_units: float,
+) -> float:
+    """Units that are missing have their place among what is wrong with the mapping."""
+    sooner = 0.0 < mapping_reason < REASON.units_exceeded
+    reason = mapping_reason if sooner or fabric_missing_units <= 0.0 else float(REASON.units_exceeded)
+    return reason_of_formats(precisions, peaks, reason)

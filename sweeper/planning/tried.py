@@ -98,6 +98,7 @@ REMEDIES = {
     "heads_indivisible": "the workload's attention heads must be a multiple of tensor_parallel",
     "experts_indivisible": "the workload's routed experts must be a multiple of expert_parallel",
     "stages_indivisible": "every stage must have as many layers, a multiple of virtual_stages",
+    "units_exceeded": "cut the graph into more partitions, split it over more chips, or take a larger fabric",
     "memory_capacity": "shard over more chips, recompute, take smaller formats or microbatches, or more memory",
 }
 """What would make points run that fail for a reason; of the usual ones. Constraints tell that themselves."""

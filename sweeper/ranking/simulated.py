@@ -161,7 +161,7 @@ def _simulated(partition: Partition, entry: Entry, values: Values, effort: Effor
     names, units = tuple(kernel.name for kernel in partition.kernels), int(sum(map(pieces, rows)))
     found = SimulatedPartition(number + 1, names, units, expected, None, total_s, None, "")
     try:
-        units, graph = _fitting(partition, entry)
+        units, graph = fitted(partition, entry)
     except DoesNotFit as fault:
         return replace(found, reason=str(fault))
     subject = subject_of(entry, graph, bound)
@@ -179,7 +179,7 @@ def _total(values: Values, number: int, slower: float) -> float:
     return float(partition_s(busy_s, number, MEMORY, sent_s, float(values["overlap"])))
 
 
-def _fitting(partition: Partition, entry: Entry) -> tuple[int, UnitGraph]:
+def fitted(partition: Partition, entry: Entry) -> tuple[int, UnitGraph]:
     """The graph of units of a partition and how many compute units it takes: as many as memory units allow."""
     sites, share = sites_of(entry), 1.0
     while True:

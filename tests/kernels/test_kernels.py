@@ -17,6 +17,7 @@ import sweeper.kernels
 import tests.twins.naive_batching
 import tests.twins.naive_contention
 import tests.twins.naive_device_mapping
+import tests.twins.naive_fitting
 import tests.twins.naive_generator
 import tests.twins.naive_layers
 import tests.twins.naive_ownership

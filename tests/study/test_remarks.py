@@ -133,7 +133,8 @@ def test_that_partitions_may_not_fit_is_told_once_where_units_are_placed() -> No
     placed = CliRunner().invoke(main, ["plan", "table6_sn10_units"])
     (line,) = warnings(placed)
     assert placed.exit_code == 0 and "table6_sn10_units.yaml:25:7: boxes[2].axes.unit_placement: " in line
-    assert "shares by rules tell how fast partitions are, not whether they fit" in line
+    assert "shares by rules are of operators cut over all compute units" in line
+    assert "as if every operator were in one piece: whether more pieces have memory units" in line
     assert warnings(CliRunner().invoke(main, ["plan", "table6_sn10"])) == []
 
 

@@ -1458,8 +1458,9 @@ def feasibility(**given: float) -> Outputs:
         "microbatch_indivisible": not all(
             (given["microbatches"] / together).is_integer() for together in (1, given["resident_microbatches"])
         ),
-        "sram_capacity": sram < 0,
-        "memory_capacity": memory < 0,
+        "sram_capacity": given["partition_sram_B"] > given["chip_sram_capacity_B"] * (1 + 1e-9),
+        "units_exceeded": given["fabric_missing_units"] > 0,
+        "memory_capacity": given["memory_need_B"] > given["memory_capacity_B"] * (1 + 1e-9),
     }
     failed = [name for name in REASONS if fails.get(name)]
     reason = REASONS.index(failed[0]) if failed else 0
@@ -1642,6 +1643,7 @@ SPECIAL: dict[str, st.SearchStrategy[float]] = {
     "iteration_time_s": _positive(1e-6, 1e6),
     "partitions": _whole(1, 3),
     "divisible_graph": _whole(0, 1),
+    "fabric_missing_units": st.sampled_from([0.0, 0.0, 3.0]),
     "weights_resident": _whole(0, 1),
     "weights_fit": _whole(0, 1),
     "tiles": st.sampled_from([1.0, 2.0, 2048.0]),
@@ -1970,13 +1972,14 @@ def inputs_of(draw: st.DrawFn, equation: Equation, units: Mapping[str, str]) -> 
     if equation.name == "chip_peak_flops" and draw(st.booleans()):
         found["chip_rated_cores"] = 0.0
     if equation.name == "feasibility":
+        found["linked_chips"] = found["chips"] + draw(st.sampled_from([0.0, 0.0, 0.0, 1.0]))
         found["microbatches"] = draw(st.sampled_from([1.0, 8.0, 8.0, 2.5, 0.5]))
         found["resident_microbatches"] = draw(st.sampled_from([1.0, 1.0, 2.0, 3.0, 8.0]))
         found["stages_per_graph"] = draw(st.sampled_from([1.0, 1.0, 2.0]))
         for limit, value in (("layers", "pipeline_parallel"), ("batch", "data_parallel")):
             found[limit] = max(1.0, found[value] + draw(st.sampled_from([-1.0, 0.0, 0.0, 1.0, 99.0])))
         for limit, value in (("memory_capacity_B", "memory_need_B"), ("chip_sram_capacity_B", "partition_sram_B")):
-            found[limit] = found[value] + draw(st.sampled_from([-0.5, 0.0, 1.0, 1e6]))
+            found[limit] = found[value] * draw(st.sampled_from([0.5, 1.0, 1.0, 2.0]))
     return {name: found[name] for name in equation.inputs}
 
 

@@ -1,4 +1,4 @@
-"""What shares of units leave open: a remark, since a partition that has one may fit on no fabric."""
+"""What shares of units leave open: a remark, since operators in as many pieces as they take may fit on no fabric."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,12 +11,13 @@ IDEAL = "ideal"
 
 
 def unplaced(columns: Columns, grids: Sequence[Grid]) -> Iterator[Problem]:
-    """Once in a study that asks what placement takes: whether partitions can be placed at all is not counted."""
+    """Once in a study that asks what placement takes: whether partitions can be placed as they are cut is not known."""
     for grid, asked in zip(grids, columns.study.asked):
         choices = [str(choice) for choice in grid.columns[SWITCH].values if choice != IDEAL] if SWITCH in asked else []
         if choices:
             yield asked[SWITCH].place.problem(
-                f"shares by {' and '.join(choices)} tell how fast partitions are, not whether they fit: memory units "
-                "and address generators are not counted; sweeper map STUDY POINT --simulate places those of a point"
+                f"shares by {' and '.join(choices)} are of operators cut over all compute units, but units are counted "
+                "(units_exceeded) as if every operator were in one piece: whether more pieces have memory units and "
+                "address generators, too, only sweeper map STUDY POINT --simulate tells, point by point"
             )
             return
