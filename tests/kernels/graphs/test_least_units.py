@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.kernels.graphs import fitting
+from sweeper.kernels.graphs.fitting import units as fitting
 from sweeper.kernels.graphs.units import cut, sample_of
 from sweeper.kernels.placement import fabric
 from sweeper.kernels.shared.demand import FIELDS, Sites
