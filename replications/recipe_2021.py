@@ -61,4 +61,4 @@ def published_recipe(
         for group in budgets.groups:
             moved[:, group] /= moved[:, group].sum(axis=1, keepdims=True)
         x[running] = moved
-    return SearchResult(best, history[-1], np.array(history[1:]), evaluations)
+    return SearchResult(best, history[-1], np.array(history[1:]), evaluations, history[-1])

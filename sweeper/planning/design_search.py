@@ -80,7 +80,7 @@ SEARCH_COLUMNS = {
     "search_evaluations": "designs evaluated to find this one",
     "search_step": "step of the last evolution and descent at which the best start last improved by more than 1e-4",
     "search_converged": "share of the starts that gained less than 1e-4 in their last 20 steps",
-    "search_gap": "worst that a start that made all steps found, over the best, less one: how far the true best may be",
+    "search_gap": "worst that an evolution of all steps found, over the best, less one: how far the true best may be",
 }
 """Columns of the mode `optimized` that tell how a search went."""
 WEIGHTING, *SEARCH_FACTS = SEARCH_COLUMNS

@@ -11,7 +11,7 @@ from sweeper.engine.search.descent import DESCENT, descend
 from sweeper.engine.search.differential import global_search
 from sweeper.engine.search.evolution import EVOLUTION, NEARBY, rates_of
 from sweeper.engine.search.methods import Method, first_points
-from sweeper.engine.search.portfolio import QUIET, SCOUTS, most_evaluations, resting, search, until_rest
+from sweeper.engine.search.portfolio import EVOLVED, QUIET, SCOUTS, most_evaluations, resting, search, until_rest
 from sweeper.engine.search.racing import abreast
 
 SHARES = SharedBudgets(((0, 1, 2, 3),), {4: (1.0, 100.0)}, 1e-3)
@@ -168,3 +168,4 @@ def test_points_of_a_portfolio_are_counted_and_known_ones_are_not_lost(
     assert most / 2 < found.evaluations < most if may_rest else found.evaluations == most
     assert found.score.min() <= wholes(known, known)[0]
     assert (np.diff(found.history, axis=0) <= 0.0).all() and len(found.score) == 4
+    assert len(found.apart) == EVOLVED and found.apart.max() > found.score.max()  # also those that do not go on

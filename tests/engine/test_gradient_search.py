@@ -308,6 +308,8 @@ def test_convergence_and_gap_are_read_from_the_history() -> None:
     assert found.converged.tolist() == [True, False, True]
     assert found.gap == pytest.approx(0.05)
     assert found.best == 0
+    others = np.array([1.01, 1.1, np.inf])  # that went on to what was found, and one that found nothing
+    assert replace(found, apart=others).gap == pytest.approx(0.1)
 
 
 def test_starts_are_independent() -> None:

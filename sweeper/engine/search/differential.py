@@ -46,4 +46,4 @@ def global_search(evaluate: Evaluate, budgets: SharedBudgets, evaluations: int =
         vectorized=True,
     )
     curve = np.where(np.array(history) >= highest, np.inf, history)[:, None]
-    return SearchResult(decoded(evolved.x[None]), curve[-1], curve, counted)
+    return SearchResult(decoded(evolved.x[None]), curve[-1], curve, counted, curve[-1])

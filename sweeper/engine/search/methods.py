@@ -88,12 +88,14 @@ class SearchResult:
 
     x: [starts, variables] best points; score: [starts] theirs, inf where no feasible point was found.
     history: [steps + 1, starts] best score after each step, first that of the start; evaluations: points evaluated.
+    apart: scores of searches that made all steps and knew nothing of each other, none left out for being worse.
     """
 
     x: np.ndarray
     score: np.ndarray
     history: np.ndarray
     evaluations: int
+    apart: np.ndarray
 
     @property
     def best(self) -> int:
@@ -102,8 +104,8 @@ class SearchResult:
 
     def below(self, most: float) -> "SearchResult":
         """The same, where no feasible point scores `most` or more."""
-        score, history = (np.where(each < most, each, np.inf) for each in (self.score, self.history))
-        return replace(self, score=score, history=history)
+        score, history, apart = (np.where(each < most, each, np.inf) for each in (self.score, self.history, self.apart))
+        return replace(self, score=score, history=history, apart=apart)
 
     @property
     def last_improved(self) -> np.ndarray:
@@ -118,8 +120,9 @@ class SearchResult:
 
     @property
     def gap(self) -> float:
-        """Worst score of the feasible starts over the best, less one; NaN if there is none."""
-        reached = self.score[np.isfinite(self.score)]
+        """Worst feasible score of the searches apart over the best of all, less one; NaN if there is none."""
+        reached = np.append(self.score, self.apart)
+        reached = reached[np.isfinite(reached)]
         return float(reached.max() / reached.min() - 1.0) if len(reached) else np.nan
 
 
@@ -146,4 +149,4 @@ def first_points(
 
 def result_of(state: SearchState) -> SearchResult:
     """What a search has found so far."""
-    return SearchResult(state.best, state.history[-1], state.history, state.evaluations)
+    return SearchResult(state.best, state.history[-1], state.history, state.evaluations, state.history[-1])

@@ -36,7 +36,8 @@ def search(
 ) -> SearchResult:
     """Best points of one problem, from `starts` of the best points of both methods; `known` ones are among the first.
 
-    The history is that of the last `steps` of evolution and of the last descent; evaluations are all.
+    The history is that of the last `steps` of evolution and of the last descent; evaluations are all. Apart were the
+    evolutions before: those that go on are the best, and often of one basin.
     """
     scouts = max(SCOUTS, starts)
     _, descents = race(DESCENT, evaluate, budgets, first_points(budgets, scouts, seed, known)[:, None], starts, seed)
@@ -51,7 +52,7 @@ def search(
     last = DESCENT.further(evaluate, budgets, DESCENT.begin(evaluate, budgets, close.best, seed), POLISH)
     evaluations = sum(state.evaluations for state in (descents, evolved, close, last))
     history = np.vstack([close.history, np.minimum(close.history[-1], last.history[1:])])
-    return SearchResult(last.best, last.history[-1], history, evaluations)
+    return SearchResult(last.best, last.history[-1], history, evaluations, evolved.history[-1])
 
 
 def until_rest(method: Method[State], evaluate: EvaluateOf, budgets: SharedBudgets, state: State, steps: int) -> State:
