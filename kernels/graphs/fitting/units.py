@@ -3,7 +3,7 @@
 Cut into more pieces, operators need more compute units and no fewer memory units. So what they need in one piece each
 is counted, as `sweeper.placing.cutting` cuts them: a compute unit for every operator; memory units by the bytes that
 they must have room for; an address generator for every result that leaves the partition. Operators that read the same
-block share one, and may come to share blocks by being cut: what enters needs as many as remain however blocks are shared.
+block share one, and may come to share more by being cut: what enters needs as many as remain however they share.
 """
 
 from typing import Annotated
