@@ -1,9 +1,9 @@
 """Whether a partition can fit on a fabric at all: the units that it needs at least, however its operators are cut.
 
-Cut into more pieces, operators need more compute units, no fewer memory units and no fewer address generators. So what
-they need in one piece each is counted, as `sweeper.placing.cutting` cuts them: a compute unit for every operator;
-memory units by the bytes that they must have room for; an address generator for every result that leaves the partition,
-and as many for what enters it as blocks must differ, since operators that read the same block share one.
+Cut into more pieces, operators need more compute units and no fewer memory units. So what they need in one piece each
+is counted, as `sweeper.placing.cutting` cuts them: a compute unit for every operator; memory units by the bytes that
+they must have room for; an address generator for every result that leaves the partition. Operators that read the same
+block share one, and may come to share more by being cut: what enters needs as many as remain however they share.
 """
 
 from typing import Annotated
