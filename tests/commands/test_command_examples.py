@@ -76,7 +76,7 @@ ONLY_PARSED = {
 """Beginnings of examples whose options are read, and no more, and why."""
 
 
-LONG = ("place ffn --fabric plasticine", "optimize node_scaling", "sensitivity node_scaling --backend ray")
+LONG = ("place ffn --fabric plasticine", "optimize node_scaling", "sensitivity node_scaling")
 """Beginnings of examples that take long."""
 
 
