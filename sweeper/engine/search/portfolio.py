@@ -23,7 +23,8 @@ POLISH = 20
 """Steps of the last descent."""
 STILL, QUIET = 1e-6, 50
 """An evolution rests where it gained no more than `STILL` in its last `QUIET` steps: many have ended by half of their
-steps, and what resting ones would still have found changed no best score by more than 1e-6."""
+steps. At the points of `node_scaling` at which this was chosen, what resting ones would still have found changed no
+best score by more than 1e-6."""
 
 
 def search(
