@@ -15,10 +15,11 @@ from sweeper.errors import UsageFault
 from sweeper.library import library as library_module
 from sweeper.reading.checks import is_name
 from sweeper.views.pictures.canvas import picture_stem
+from tests.support.examples import nightly
 from tests.support.hand_made import commit
 from tests.support.small_specs import FILES, STUDY, write_files
 
-COUNT = 1000
+COUNT = 1000 if nightly() else 200
 PIECES = (
     "..", "../", "/", "\\", "\\..\\", "//", "./", "~", "-", "--out=evil", "\n", "\r", "\t", "\0", "\x1b[2J", "\x7f",
     "é", "\u202e", "\u2028", "\ufeff", "\U0001f600", "%2e%2e", "$HOME", "`id`", "*", "?", "{i}", "'", '"', ":", ";",

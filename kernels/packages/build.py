@@ -4,6 +4,7 @@ Dies that are mounted are finished before those that carry them; each is built i
 `sweeper.kernels.packages.steps`.
 """
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from sweeper.kernels.packages.layout import (
 )
 from sweeper.kernels.packages.limits import FITS, refuse_impossible, status_of, wiring_slack
 from sweeper.kernels.packages.links import count_copies, link_loads, number_reaches
-from sweeper.kernels.packages.silicon import COUNTED, count_dies, gate_density, make_die
+from sweeper.kernels.packages.silicon import COUNTED, count_dies, gate_density, make_die, takes_wafers
 from sweeper.kernels.packages.steps import assemble, joins_whole_wafer, start_carbon, starts_blind, test_die
 
 SOURCE = "unified recurrence of CATCH (Graening et al.) and Chiplet Actuary (Feng and Ma, DAC'22)"
@@ -186,7 +187,7 @@ def build(package_codes: np.ndarray, package_links: np.ndarray, desk: Desk, pack
             bound = part.own_ends > 0.0 and part.ends - part.equal_ends < 2.0 * len(links)
             near = reaches if bound else reaches[:0]
             reached = size_die(unit, near, signals[i], sums[i], sums[count + i])
-            result.dies_per_wafer = count_dies(unit, desk.counted, i)
+            result.dies_per_wafer = count_dies(unit, desk.counted, i) if takes_wafers(unit) else math.nan
             design, carbon, energy = make_die(unit, layers)
             if part.dies == 0.0 and conventions.bare_dies_tested_twice == 0.0:
                 # What carries nothing is finished with its vias, and tested once.

@@ -14,6 +14,13 @@ COUNTED = 9 + 1
 
 
 @compiled
+def takes_wafers(unit: Unit) -> bool:
+    """Whether a die must be counted on wafers: not what is bought, of known price and carbon, and carries nothing."""
+    die = unit.die
+    return unit.parts.dies > 0.0 or math.isnan(die.given_price_usd) or math.isnan(die.given_carbon_kg)
+
+
+@compiled
 def count_dies(unit: Unit, counted: np.ndarray, i: int) -> float:
     """Dies per wafer. Counts take longer than all the rest, and dies of one size on wafers of one geometry are often
     met again, in this package and in its next draw: `counted` [die, COUNTED] are the last ones, of die `i` from now on

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sweeper.designs.package_draws import evaluate_design, split_path, uncertain_inputs
+from sweeper.designs.package_draws import results_of, split_path, uncertain_inputs
 from sweeper.kernels.equation import Output
 from sweeper.kernels.packages.equations import TOLD, told_of_each
 from sweeper.kernels.packages.layout import RESULT, RESULTS
@@ -23,9 +23,6 @@ OUTPUTS = {output.name: output for output in (*(output for equation in TOLD for 
 
 SAMPLE = 20_000
 """Draws of which inputs are kept, for rank correlations: their standard error is below 0.01."""
-
-BLOCK = 3_000_000
-"""Results of dies that are found together, so that memory does not grow with the draws."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,15 +48,14 @@ def draw_costs(design: PackageDesign, library: Library, settings: Settings, draw
     """Evaluate a design for its own values and in draws 1 to `draws`."""
     columns = {name: np.empty(draws + 1) for name in OUTPUTS}
     status, first = np.empty(draws + 1), np.empty(0)
-    length = max(1, BLOCK // (len(design.dies) * len(RESULTS)))
-    for start in range(0, draws + 1, length):
-        numbers = np.arange(start, min(start + length, draws + 1), dtype=np.float64)
-        block = evaluate_design(design, library, settings, numbers)
-        at = slice(start, start + len(block.results))
-        for name, values in columns_of(block.results).items():
+    start = 0
+    for results in results_of(design, library, settings, np.arange(draws + 1.0)):
+        at = slice(start, start + len(results))
+        for name, values in columns_of(results).items():
             columns[name][at] = values
-        status[at] = block.of("status")
-        first = block.results[0].copy() if start == 0 else first
+        status[at] = results[:, 0, RESULTS.index("status")]
+        first = results[0].copy() if start == 0 else first
+        start += len(results)
     uncertain, kept = uncertain_inputs(design, library, settings), np.arange(min(draws, SAMPLE) + 1.0)
     inputs = {name: values_in(kept, value, key_of(*split_path(name))) for name, value in uncertain.items()}
     return CostDraws(design, settings, first, columns, status, inputs, uncertain)

@@ -17,7 +17,7 @@ import numpy as np
 
 from sweeper.designs.cost_draws import attributed
 from sweeper.designs.cost_settings import settings_of
-from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
+from sweeper.designs.package_draws import evaluate_design, own_numbers, with_numbers
 from sweeper.designs.portfolio import VOLUME
 from sweeper.errors import Misuse, Place, Problem, Problems, SpecError, SweeperError
 from sweeper.inputs.packages import PACKAGE_ROLE
@@ -269,7 +269,7 @@ def grades_report(grading: Grading, library: Library, draws: int = DRAWS) -> dic
 
 def _check_blocks(grading: Grading, library: Library) -> None:
     """Raise SpecError for a grade that allows as many bad blocks as there are, or more."""
-    found = numbers_of(grading.design, library, grading.settings, np.zeros(1))
+    found = own_numbers(grading.design, library, grading.settings)
     blocks = int(found.at(grading.row * len(DIE_NUMBERS) + DIE_NUMBERS.index("harvest_units"))[0])
     for grade in grading.grades:
         if grade.bad_blocks >= blocks:

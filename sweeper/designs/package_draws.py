@@ -1,13 +1,12 @@
 """One package design by itself: its results for its own values, for others, and in Monte Carlo draws."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from sweeper.engine.program import InputColumn
 from sweeper.engine.space import Axis, Grid
 from sweeper.errors import Misuse, unknown
 from sweeper.inputs.numbers import Surroundings, number_columns
@@ -18,6 +17,9 @@ from sweeper.library.entries import Value
 from sweeper.library.library import Library
 from sweeper.library.packages.design import SELECTABLE, PackageDesign
 from sweeper.library.uncertain import DRAW, is_uncertain, key_of, values_in
+
+BLOCK = 1_000_000
+"""Results of dies that are found together: they stay in a cache, and what a block costs besides is little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,31 +83,53 @@ def with_numbers(design: PackageDesign, numbers: Mapping[int, float]) -> Package
     return replace(design, cells=cells)
 
 
-def numbers_of(
-    design: PackageDesign, library: Library, settings: Mapping[str, float | str], values: np.ndarray
-) -> Numbers:
-    """Numbers of a design under some settings in the draws `values`; see `evaluate_design`. Raises Misuse for one that
-    its own values make impossible."""
+def numbers_in(
+    design: PackageDesign, library: Library, settings: Mapping[str, float | str], draws: np.ndarray
+) -> Callable[[np.ndarray], Numbers]:
+    """What gives the numbers of a design under some settings in any of `draws`; see `evaluate_design`. Raises Misuse
+    for one that its own values make impossible."""
     _check_known(design, settings)
     columns = {"package": design.name, **settings}
     axes = [Axis(name, (name,), ((value,),), False) for name, value in columns.items()]
     # The axis says whether draws vary; their values come with what is built.
-    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({values.min(), values.max()})), False))
+    axes.append(Axis(DRAW, (DRAW,), tuple((float(draw),) for draw in sorted({draws.min(), draws.max()})), False))
     grid = Grid(tuple(axes), len(axes), 0)
     around = Surroundings(grid, library, {}, {design.name: design})
     known = number_columns(around) | package_numbers(around, design.name)
-    if np.any(values == 0.0):  # the values themselves
+    if np.any(draws == 0.0):  # the values themselves
         for message in impossible_numbers(design, package_symbols(around, design, known), {DRAW: np.zeros(1)}):
             raise Misuse(message)
     tables = package_columns(around, {"package": design.name}, known)
 
-    def built(column: InputColumn) -> np.ndarray:
-        entries = column.build(dict.fromkeys(column.needs, values), len(values) if column.needs else 1)
-        return entries if column.needs else np.broadcast_to(entries[0], (len(values), *entries.shape[1:]))
+    fixed, places = (np.array(tables[name].build({}, 1)[0]) for name in ("package_numbers", "package_places"))
+    varied = tables["package_values"]
 
-    fixed, places = (np.array(built(tables[name])[0]) for name in ("package_numbers", "package_places"))
-    # A copy: what is spread over the draws can only be read, and kernels would be compiled for that once more.
-    return Numbers(fixed, places, np.array(built(tables["package_values"]), order="C"))
+    def in_draws(some: np.ndarray) -> Numbers:
+        if varied.needs:
+            return Numbers(fixed, places, varied.build(dict.fromkeys(varied.needs, some), len(some)))
+        # A copy: what is spread over the draws can only be read, and kernels would be compiled for that once more.
+        return Numbers(fixed, places, np.repeat(varied.build({}, 1), len(some), axis=0))
+
+    return in_draws
+
+
+def own_numbers(design: PackageDesign, library: Library, settings: Mapping[str, float | str]) -> Numbers:
+    """Numbers of a design under some settings, in draw 0 alone."""
+    return numbers_in(design, library, settings, np.zeros(1))(np.zeros(1))
+
+
+def results_of(
+    design: PackageDesign, library: Library, settings: Mapping[str, float | str], draws: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Results [draw, die, RESULTS] of a design, a block of draws after the other; each only until the next is asked
+    for. As `evaluate_design` otherwise."""
+    numbers = numbers_in(design, library, settings, draws)
+    length = min(len(draws), max(1, BLOCK // (len(design.dies) * len(RESULTS))))
+    room = np.zeros((length, len(design.dies), len(RESULTS)))
+    for start in range(0, len(draws), length):
+        block = draws[start : start + length]
+        build_many(design.die_codes, design.link_codes, *numbers(block), room[: len(block)])
+        yield room[: len(block)]
 
 
 def evaluate_design(
@@ -121,8 +145,7 @@ def evaluate_design(
     that the design does not read.
     """
     values = np.array(draws, np.float64)
-    results = np.zeros((len(values), len(design.dies), len(RESULTS)))
-    build_many(design.die_codes, design.link_codes, *numbers_of(design, library, settings, values), results)
+    results = np.concatenate([block.copy() for block in results_of(design, library, settings, values)])
     return DesignDraws(design, results, values, uncertain_inputs(design, library, settings))
 
 

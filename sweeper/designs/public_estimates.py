@@ -20,7 +20,6 @@ from sweeper.words.system import ENTRY_DEFAULTS
 
 DRAWS = 2000
 """Draws of which bands are found."""
-BLOCK = 1000
 NEAR = 0.2
 """Target: the median of the draws against the public figure."""
 WANTED = 8
@@ -68,10 +67,7 @@ def found_of(package: str, draws: int = DRAWS) -> Mapping[str, np.ndarray]:
     library = Library.load([builtin_specs()])
     grid = library.find("facility", ENTRY_DEFAULTS["facility"]).values["fab_carbon_intensity"].number
     design = read_package(library.find("package", package), library)
-    numbers = np.arange(draws + 1.0)
-    blocks = [numbers[at : at + BLOCK].tolist() for at in range(0, len(numbers), BLOCK)]
-    results = np.concatenate([evaluate_design(design, library, {}, block).results for block in blocks])
-    named = results.view(RESULT)[..., 0]
+    named = evaluate_design(design, library, {}, np.arange(draws + 1.0)).results.view(RESULT)[..., 0]
     own = np.where(named["copies"] > 0.0, named["copies"] * named["self_price_usd"], 0.0)
     carriers, bought = design.die_codes[:, DIE_CODES.index("carrier")] == 1, np.array(design.bought)
     root = named[:, 0]

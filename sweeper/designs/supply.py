@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from sweeper.designs.cost_draws import made_of
-from sweeper.designs.package_draws import evaluate_design, numbers_of, with_numbers
+from sweeper.designs.package_draws import evaluate_design, own_numbers, with_numbers
 from sweeper.kernels.packages.layout import DIE_CODES, DIE_NUMBERS, LAYER_NUMBERS, RESULT
 from sweeper.library.library import Library
 from sweeper.library.packages.design import PackageDesign, Quoted
@@ -60,7 +60,7 @@ def wafers_of(design: PackageDesign, settings: Settings, library: Library) -> di
 
 def lead_time_s(design: PackageDesign, settings: Settings, library: Library, waits: Mapping[str, float]) -> float:
     """Time until a package is made whose wafers have waited, s, by node; those of a die's layers wait together."""
-    numbers = numbers_of(design, library, settings, np.zeros(1))
+    numbers = own_numbers(design, library, settings)
     waited: dict[int, float] = {}
     for row, place in own_layers(design):
         waited[row] = max(waited.get(row, 0.0), waits.get(node_at(design, place, settings), 0.0))

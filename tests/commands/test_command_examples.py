@@ -76,7 +76,15 @@ ONLY_PARSED = {
 """Beginnings of examples whose options are read, and no more, and why."""
 
 
-LONG = ("place ffn --fabric plasticine", "optimize node_scaling", "sensitivity node_scaling")
+LONG = (
+    "break-even node_scaling",
+    "optimize node_scaling",
+    "place ffn --fabric plasticine",
+    "run dse80 --dry-run",
+    "sensitivity node_scaling",
+    "serve examples/large_servers.yaml 10 --rate 1 --spread",
+    "serve examples/large_servers.yaml 10 --rate 2 --prefill",
+)
 """Beginnings of examples that take long."""
 
 

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 
 from sweeper.cli import main
 from sweeper.commands.shared import without_nan
-from sweeper.designs import cost_draws
+from sweeper.designs import package_draws
 from sweeper.designs.cost_draws import CostDraws, attributed, draw_costs
 from sweeper.designs.cost_figure import cost_figure
 from sweeper.designs.cost_report import PARTS, CostReport, as_json, cost_comparison, cost_report
@@ -211,7 +211,7 @@ def test_a_number_of_the_selected_node_that_changes_nothing_is_told() -> None:
 
 def test_draws_are_the_same_however_they_are_grouped(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drawn("a100")
-    monkeypatch.setattr(cost_draws, "BLOCK", 7)
+    monkeypatch.setattr(package_draws, "BLOCK", 7 * len(whole.design.dies) * len(RESULTS))
     again = draw_costs(whole.design, LIBRARY, {}, 40)
     np.testing.assert_array_equal(again.total_usd, whole.total_usd[:41])
     np.testing.assert_array_equal(again.results, whole.results)

@@ -13,6 +13,7 @@ from sweeper.engine.search.evolution import EVOLUTION, NEARBY, rates_of
 from sweeper.engine.search.methods import Method, first_points
 from sweeper.engine.search.portfolio import EVOLVED, QUIET, SCOUTS, most_evaluations, resting, search, until_rest
 from sweeper.engine.search.racing import abreast
+from tests.support.examples import first_of
 
 SHARES = SharedBudgets(((0, 1, 2, 3),), {4: (1.0, 100.0)}, 1e-3)
 
@@ -59,7 +60,7 @@ def test_times_that_add_take_shares_by_their_square_roots(seed: int) -> None:
     assert (state.step < 0.5).all()  # the clouds have settled
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(range(4)))
 def test_steps_of_whole_units_do_not_stop_it(seed: int) -> None:
     """Of as many points it finds better wholes than descents do, and the two together what a global search finds."""
     x = first_points(SHARES, 8, seed)

@@ -8,13 +8,9 @@ import pytest
 import sweeper
 from sweeper.engine import fuse
 from tests.places import ROOT
+from tests.support.examples import first_of
 
-STUDIES = (
-    "dfmodel_published",
-    "imec_moe",
-    "chiplet_count",
-    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("optimus_memory", "memory_3d_full")),
-)
+STUDIES = ("chiplet_count", "dfmodel_published", "imec_moe", "optimus_memory", "memory_3d_full")
 
 
 def columns(path: Path, monkeypatch: pytest.MonkeyPatch, worth: float) -> dict[str, np.ndarray]:
@@ -27,7 +23,7 @@ def columns(path: Path, monkeypatch: pytest.MonkeyPatch, worth: float) -> dict[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", first_of(STUDIES))
 def test_compiled_or_one_by_one(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = ROOT / "specs" / "studies" / f"{study}.yaml"
     compiled, one_by_one = (columns(path, monkeypatch, worth) for worth in (0, 1e9))

@@ -40,10 +40,10 @@ def nightly() -> bool:
     return settings().max_examples > USUAL
 
 
-def first_of(cases: Sequence[Any]) -> list[Any]:
-    """Cases of a test of which one is enough where somebody waits for all tests."""
-    first, *others = cases
-    return [first, *(pytest.param(case, marks=pytest.mark.nightly) for case in others)]
+def first_of(cases: Sequence[Any], enough: int = 1) -> list[Any]:
+    """Cases of a test of which the first, or so many, are enough where somebody waits for all tests."""
+    others = (case if isinstance(case, tuple) else (case,) for case in cases[enough:])
+    return [*cases[:enough], *(pytest.param(*case, marks=pytest.mark.nightly) for case in others)]
 
 
 def examples(usual: int) -> settings:

@@ -242,16 +242,17 @@ def any_conventions(random: Random) -> list[str]:
 
 
 def written_out(package: PackageTables) -> PackageTables:
-    """The same package with a row for every die; its links may go out, or from a die to what it is mounted on."""
+    """The same package with a row for every die, and one for those that are absent: a step of theirs is another one than
+    one that names none. Its links may go out, or from a die to what it is mounted on."""
     parent_column, source, target = DIE_CODES.index("parent"), *map(LINK_CODES.index, ("source", "target"))
     rows: list[tuple[int, int]] = []
     for row, (codes, numbers) in enumerate(zip(package.die_codes, package.die_numbers, strict=True)):
         parents = [new for new, (old, _) in enumerate(rows) if old == codes[parent_column]] or [-1]
-        rows += [(row, parent) for parent in parents for _ in range(int(numbers[0]))]
+        rows += [(row, parent) for parent in parents for _ in range(max(int(numbers[0]), 1))]
     codes = package.die_codes[[row for row, _ in rows]]
     codes[:, parent_column] = [parent for _, parent in rows]
     numbers = package.die_numbers[[row for row, _ in rows]]
-    numbers[:, 0] = 1.0
+    numbers[:, 0] = np.minimum(numbers[:, 0], 1.0)
     links = [
         (link, new, parent if package.link_codes[link, target] >= 0 else -1)
         for link in range(len(package.link_codes))

@@ -317,7 +317,7 @@ def unit(package: Package, die: Values, found: dict[int, Found]) -> Found:
     pads(package, die, parent, children, of)
     shape(package, die, parent, children, of)
     die.core = of["core_mm2"]
-    wafer(package, die, of)
+    wafer(package, die, children, of)
     own_yield(package, die, children, of)
     assembled = bool(children) or package.conventions.bare_dies_tested_twice
     of["finally_tested"] = assembled and not on_whole_wafer(package, die)
@@ -468,11 +468,13 @@ def exposure(die: Values, width: float, height: float) -> tuple[int, int, int]:
     return min((turned(x, y) for x, y in sides_of_field(die)), key=lambda it: (it[0] * it[1], -it[2]))
 
 
-def wafer(package: Package, die: Values, of: Found) -> None:
+def wafer(package: Package, die: Values, children: Children, of: Found) -> None:
     """Dies of a wafer, exposures, and what the die costs before it is tested."""
     width, height, area = of["width_mm"], of["height_mm"], of["area_mm2"]
     known = not math.isnan(area)
-    count = dies_per_wafer(die, width, height, package.conventions.lost_rows) if known else math.nan
+    bought = not (math.isnan(die.given_price_usd) or math.isnan(die.given_carbon_kg))
+    counted = known and (children or not bought)
+    count = dies_per_wafer(die, width, height, package.conventions.lost_rows) if counted else math.nan
     of["dies_per_wafer"] = count
     field = die.wafer_reticle_x_mm * die.wafer_reticle_y_mm
     if not known:

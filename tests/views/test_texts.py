@@ -12,6 +12,7 @@ from sweeper.views import charts
 from sweeper.views.frames import frame_of
 from sweeper.views.pictures import canvas, texts
 from sweeper.views.pictures.plot import Chosen, plot_figure
+from tests.support.examples import first_of
 
 
 def wrong(figure: Figure) -> list[str]:
@@ -127,9 +128,9 @@ LONG = [f"an_accelerator_with_a_very_long_name_indeed_{n}" for n in range(8)]
 @pytest.mark.parametrize(
     "frame",
     [
-        pytest.param(systems(1, ["a"]), id="one bar"),
+        pytest.param(systems(1, ["a"]), id="one bar", marks=pytest.mark.nightly),
         pytest.param(systems(1, LONG), id="one bar with a long name"),
-        pytest.param(systems(4, ["a"]), id="equal names"),
+        pytest.param(systems(4, ["a"]), id="equal names", marks=pytest.mark.nightly),
         pytest.param(systems(12, [f"chip_{n}" for n in range(10)]), id="many categories"),
         pytest.param(systems(6, LONG[:6]), id="long names", marks=pytest.mark.nightly),
         pytest.param(systems(60, [f"chip_{n}" for n in range(60)]), id="60 values", marks=pytest.mark.nightly),
@@ -156,7 +157,9 @@ def test_chosen_charts_of_made_up_systems(chosen: Chosen, measured: list[str], t
     assert measured == []
 
 
-@pytest.mark.parametrize("study", ["table6_sn10", "a100_serving", "imec_topologies", "llama_405b_formats", "rail_only"])
+@pytest.mark.parametrize(
+    "study", first_of(["table6_sn10", "rail_only", "a100_serving", "imec_topologies", "llama_405b_formats"], 2)
+)
 def test_every_chart_of_our_studies(study: str, measured: list[str], tmp_path: Path) -> None:
     frame = frame_of(study)
     drawn = [
