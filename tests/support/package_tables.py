@@ -242,7 +242,7 @@ def any_conventions(random: Random) -> list[str]:
 
 
 def written_out(package: PackageTables) -> PackageTables:
-    """The same package with a row for every die, and one for those that are absent: a step of theirs is another one than
+    """The same package with a row for every die, and one for those that are absent: a step of theirs is not
     one that names none. Its links may go out, or from a die to what it is mounted on."""
     parent_column, source, target = DIE_CODES.index("parent"), *map(LINK_CODES.index, ("source", "target"))
     rows: list[tuple[int, int]] = []
