@@ -97,7 +97,9 @@ def simulated(point: MeasuredPoint, server: Replica, before: Replica | None) -> 
     requests, clients = drawn(load.traffic), load.traffic.clients
     try:
         if before is None or load.apart is None:
-            return under_load(server, requests, clients, load.admission)
+            # What was measured of several replicas is told of one.
+            one = replace(server, replicas=1, chips=server.chips // server.replicas)
+            return under_load(one, requests, clients, load.admission)
         prompts, tokens = (
             Part(replica, servers, load.admission)
             for replica, servers in ((before, load.apart.prefill_servers), (server, load.apart.decode_servers))

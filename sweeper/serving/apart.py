@@ -1,7 +1,7 @@
 """Servers of prompts and servers of generated tokens: two points of a study, or of two, and the link between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,4 +78,5 @@ def apart_under_load(
         holds = f"the caches for {where} hold"
         raise UsageFault(too_small(least.pool.cache_tokens, least.admission.budget, holds, least.pool.state))
     load = load_of(requests, clients, moving.host_s, None, 1, before.chips + after.chips, limits or {})
+    load = replace(load, sharing_experts=max(before.replica.sharing_experts, after.replica.sharing_experts))
     return load if not len(asked.blocks.numbers) else worth.told(load, prefixes.found.sum(axis=0))

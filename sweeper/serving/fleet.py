@@ -13,7 +13,7 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import serve
-from sweeper.serving.load import Admission, are_good, assert_shared, requests_of, server_of, too_small, waits
+from sweeper.serving.load import Admission, are_good, assert_shared, in_turn, requests_of, server_of, too_small, waits
 from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import prefixes_of
 from sweeper.serving.traffic import Arrivals
@@ -45,8 +45,8 @@ class Scaling:
 @dataclass(frozen=True)
 class Fleet:
     """Servers of which `servers` are there at most, `mean_servers` on average of the time that is paid; and what the
-    requests saw: the share within the limits, the 90 % quantile of seconds, and how many fit into no cache, which are
-    not within the limits."""
+    requests saw: the share within the limits, the 90 % quantile of seconds, how many fit into no cache, which are not
+    within the limits, and the share that had no first token when the last one came."""
 
     servers: int
     mean_servers: float
@@ -54,6 +54,7 @@ class Fleet:
     ttft_p90_s: float
     tpot_p90_s: float
     refused: int
+    waiting_share: float
 
 
 @dataclass(frozen=True)
@@ -119,14 +120,12 @@ def fleet_of(replica: Replica, asked: Arrivals, shifts: list[Shift], admission: 
     """What requests see of servers that are there in shifts."""
     server, requests = server_of(replica, admission), requests_of(asked)
     where = dealt_among(asked.arrival_s, shifts)
-    in_turn = np.argsort(where, kind="stable")
+    order = np.argsort(where, kind="stable")
     done_s = np.array([shift.on_s for shift in shifts])
-    for number, its in enumerate(np.split(in_turn, np.searchsorted(where[in_turn], np.arange(1, len(shifts))))):
-        for own in (its[one :: replica.replicas] for one in range(min(replica.replicas, len(its)))):
-            part = asked.taken(own)
-            served = requests_of(part)
-            serve(replica.timing, server, 0, served, prefixes_of(part.blocks, (), replica.token_B))
-            requests.first_s[own], requests.last_s[own] = served.first_s, served.last_s
+    for number, its in enumerate(np.split(order, np.searchsorted(where[order], np.arange(1, len(shifts))))):
+        if len(its):
+            served = in_turn(replica, server, asked.taken(its)).requests
+            requests.first_s[its], requests.last_s[its] = served.first_s, served.last_s
         done_s[number] = np.nanmax(requests.last_s[its], initial=done_s[number])
     end_s = max(done_s.max(), asked.arrival_s[-1])
     paid_s = sum(max(done, min(shift.off_s, end_s)) - shift.on_s for shift, done in zip(shifts, done_s, strict=True))
@@ -138,6 +137,7 @@ def fleet_of(replica: Replica, asked: Arrivals, shifts: list[Shift], admission: 
         ttft_p90_s=_late(waited["ttft"]),
         tpot_p90_s=_late(waited["tpot"][asked.outputs > 1]),
         refused=int(np.isnan(requests.last_s).sum()),
+        waiting_share=float((requests.first_s > asked.arrival_s[-1]).mean()),
     )
 
 

@@ -13,6 +13,8 @@ from sweeper.serving.prefixes import CHIP, Tier, prefixes_of
 from sweeper.serving.traffic import Arrivals
 from sweeper.views.text import aligned, show
 
+GROWS = 0.1
+"""Share of the requests that may wait for a first token when the last one arrives, in a queue that does not grow."""
 SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -30,18 +32,21 @@ class Seen:
 class Load:
     """What came of some requests.
 
-    `requests` are those of one of the `replicas`; `refused`: those of them that fit into no cache. `good`: share of
-    all that were served, within the limits if there are any. Rates are of all replicas together, from the first
-    arrival to the last token; in a closed loop of at least twice as many requests as clients, of what is done while
-    each client has one in flight, requests that are done in part by that part of their tokens. `found`: share of the
+    `requests` are those of all `replicas`, of which `sharing_experts` pass together; `refused`: those of them that fit
+    into no cache; `waiting`: those without a first token when the last one arrived, none of them in a closed loop.
+    `good`: share of all that were served, within the limits if there are any. Rates are from the first arrival to the
+    last token; in a closed loop of at least twice as many requests as clients, of what is done while each client has
+    one in flight, requests that are done in part by that part of their tokens. `found`: share of the
     tokens of requests that need not pass when they are first admitted, by the tier that they are in; empty where
     prompts have nothing in common. `unread`: tiers from which a token takes longer than passing anew, with the bytes
     per second of a chip from which on they would be read.
     """
 
     replicas: int
+    sharing_experts: int
     requests: int
     refused: int
+    waiting: int
     seconds: float
     time_to_first_token_s: Seen
     time_per_output_token_s: Seen
@@ -76,22 +81,55 @@ def under_load(
     limits: Mapping[str, float] | None = None,
     tiers: Sequence[Tier] = (),
 ) -> Load:
-    """Let a replica serve requests. Caches of prompts that begin alike stay on the chip, and in those `tiers` behind it
-    from which a token comes as soon as it passes anew in a full pass.
+    """Let replicas serve requests, and clients, which they take in turn. Caches of prompts that begin alike stay on the
+    chip, and in those `tiers` behind it from which a token comes as soon as it passes anew in a full pass.
 
     `limits` are the seconds to the first token (`ttft`) and between tokens (`tpot`) within which a request is good.
     Raises UsageFault if none of the requests fits into the cache, for beginnings that the states of a model do not let
-    share, and for more slots than passes have room for.
+    share, for more slots than passes have room for, for fewer requests than replicas, and for clients that cannot be
+    dealt evenly.
     """
     assert_shared(replica, asked)
-    server, requests = server_of(replica, admission), requests_of(asked)
-    worth = worth_of(replica, admission, asked, tiers)
-    prefixes = prefixes_of(asked.blocks, worth.read, replica.token_B)
-    busy = serve(replica.timing, server, clients, requests, prefixes)
+    assert_dealt(replica, len(asked.arrival_s), clients)
+    server, worth = server_of(replica, admission), worth_of(replica, admission, asked, tiers)
+    served = in_turn(replica, server, asked, clients, worth.read)
+    requests, busy_s = served.requests, served.busy_s / replica.replicas
     if np.isnan(requests.last_s).all():
         raise UsageFault(too_small(server.cache_tokens, server.budget, "the cache holds", server.state))
-    load = load_of(requests, clients, replica.host_s, busy, replica.replicas, replica.chips, limits or {})
-    return load if not len(asked.blocks.numbers) else worth.told(load, prefixes.found)
+    load = load_of(requests, clients, replica.host_s, busy_s, replica.replicas, replica.chips, limits or {})
+    load = replace(load, sharing_experts=replica.sharing_experts)
+    return load if not len(asked.blocks.numbers) else worth.told(load, served.found)
+
+
+@dataclass(frozen=True)
+class Served:
+    """Requests that were served, how long replicas did something, together, and tokens that were found on the chip, in
+    each tier, and nowhere."""
+
+    requests: Requests
+    busy_s: float
+    found: np.ndarray
+
+
+def in_turn(replica: Replica, server: Server, asked: Arrivals, clients: int = 0, tiers: Sequence[Tier] = ()) -> Served:
+    """Let each replica serve the requests that come to it in turn, and its part of the clients."""
+    count, requests, busy_s, found = len(asked.arrival_s), requests_of(asked), 0.0, []
+    for own in (np.arange(one, count, replica.replicas) for one in range(min(replica.replicas, count))):
+        part = asked.taken(own)
+        its, prefixes = requests_of(part), prefixes_of(part.blocks, tiers, replica.token_B)
+        busy_s += serve(replica.timing, server, clients // replica.replicas, its, prefixes)
+        requests.arrival_s[own], requests.first_s[own], requests.last_s[own] = its.arrival_s, its.first_s, its.last_s
+        found.append(prefixes.found)
+    return Served(requests, busy_s, np.sum(found, axis=0))
+
+
+def assert_dealt(replica: Replica, requests: int, clients: int) -> None:
+    """Raises UsageFault for fewer requests than replicas, and for clients that cannot be dealt evenly."""
+    replicas = replica.replicas
+    if requests < replicas:
+        raise UsageFault(f"{requests} requests for {replicas} replicas: say at least one for each")
+    if clients % replicas:
+        raise UsageFault(f"{clients} clients of {replicas} replicas: say a multiple of {replicas}")
 
 
 @dataclass(frozen=True)
@@ -211,8 +249,9 @@ def load_of(
     chips: int,
     limits: Mapping[str, float],
 ) -> Load:
-    """What came of requests that were served, at least one of them, by one of some replicas, which have so many chips
-    together; `busy_s` is how long it did something, if that was counted, and `host_s` what a request took to arrive."""
+    """What came of requests that were served, at least one of them, by some replicas in turn, which have so many chips
+    together; `busy_s` is how long each did something, if that was counted, and `host_s` what a request took to
+    arrive."""
     arrivals, last = requests.arrival_s, requests.last_s
     served = np.isfinite(last)
     closed = 0 < 2 * clients <= int(served.sum())
@@ -222,13 +261,16 @@ def load_of(
     good = are_good(waited, limits)
     seconds = float(last[served].max() - arrivals[served].min()) + host_s
     # A closed loop runs dry at its end: what is seen of it there is no rate of so many clients.
-    until_s = float(arrivals[served].max()) if closed else float("inf")
-    done, per_s = done_by(requests, until_s)[served], replicas / min(until_s, seconds)
+    ends = [arrivals[one::replicas][served[one::replicas]].max(initial=0.0) for one in range(replicas)]
+    until_s = float(min(end for end in ends if end > 0.0)) if closed else math.inf
+    done, per_s = done_by(requests, until_s)[served], 1.0 / min(until_s, seconds)
     rate, tokens = per_s * float(done.sum()), per_s * float((outputs * done).sum())
     return Load(
         replicas=replicas,
+        sharing_experts=1,
         requests=len(arrivals),
         refused=int((~served).sum()),
+        waiting=0 if clients else int((requests.first_s > arrivals.max()).sum()),
         seconds=seconds,
         time_to_first_token_s=_seen(waited["ttft"][served]),
         time_per_output_token_s=_seen(several) if len(several) else Seen(*[float("nan")] * 4),
@@ -254,6 +296,24 @@ def _seen(values: np.ndarray) -> Seen:
     return Seen(float(values.mean()), *np.where(known, found, math.nan).tolist())
 
 
+def grows(waiting: float, requests: float) -> bool:
+    """Whether so many requests wait when the last one arrives that the queue can be said to grow."""
+    return waiting > max(GROWS * requests, 1.0)
+
+
+def growing(share: float) -> str:
+    """What is said of a queue that grows, but for what would be more."""
+    return f"{share:.1%} of the requests had no first token when the last one came: they wait the longer, the more"
+
+
+def told_together(replicas: int) -> str:
+    """What is said of replicas that share experts."""
+    return (
+        f"experts lie over {replicas} replicas, which pass together: prompts are taken to come to all of them in the "
+        "same passes; where each takes its own as they come, all wait for each, and rates are lower"
+    )
+
+
 def _known(value: float) -> str:
     return "-" if math.isnan(value) else show(value)
 
@@ -273,7 +333,7 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
         "tokens/s a chip": load.output_tokens_per_s_per_chip,
         "requests/s": load.requests_per_s,
     }
-    of = f" of one of {load.replicas} replicas" if load.replicas > 1 else ""
+    of = f" to {load.replicas} replicas" if load.replicas > 1 else ""
     busy = "" if load.busy_share is None else f"; busy {load.busy_share:.1%} of that"
     lines = [
         f"{load.requests:,} requests{of}{refused}, in {show(load.seconds)} s until the last token{busy}",
@@ -281,7 +341,11 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
         ", ".join(f"{show(rate)} {unit}" for unit, rate in rates.items()),
     ]
     if math.isnan(load.request_time_s.p99):
-        lines.append("-: of so few requests less than one lies beyond that quantile; say more --requests")
+        lines.append("-: of so few requests less than one lies beyond that quantile")
+    if grows(load.waiting, load.requests):
+        lines.append(f"{growing(load.waiting / load.requests)} --requests")
+    if load.sharing_experts > 1:
+        lines.append(told_together(load.sharing_experts))
     if load.found:
         shares = ", ".join(f"{share:.1%} in {name}" for name, share in load.found.items())
         lines.append(f"tokens of admitted requests that were found: {shares}")

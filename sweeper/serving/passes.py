@@ -57,7 +57,7 @@ class Replica:
     """One of the `replicas` of a server: times of its passes, bytes of a chip that weights leave, those of a token in
     the cache, of buffers by tokens of a pass, and of the state of a request; what the host adds to the first token;
     bytes per second that a chip sends to another server, over its outer link, or its link without one; chips of all
-    replicas; and what is drafted."""
+    replicas; what is drafted; and over how many replicas experts lie, which pass together."""
 
     timing: Pass
     room_B: float
@@ -69,6 +69,7 @@ class Replica:
     chips: int
     state_B: float = 0.0
     drafts: Drafts = NO_DRAFTS
+    sharing_experts: int = 1
 
     @property
     def state_tokens(self) -> int:
@@ -157,12 +158,23 @@ def _at_each(tokens: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.n
     return np.array([at(places, values, each) for each in tokens])
 
 
-def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Replica:
-    """The server of a point of a study of inference, for requests of about these lengths.
+def sharing_experts(constants: Mapping[str, float | str]) -> int:
+    """Over how many replicas the experts of a point lie, each shared by as many chips as a layer unless it says so.
+
+    >>> sharing_experts({"expert_parallel": 8, "expert_tensor_parallel": 1, "tensor_parallel": 2})
+    4
+    """
+    names = ("expert_parallel", "expert_tensor_parallel", "tensor_parallel")
+    experts, each, layer = (float(constants[name]) for name in names)
+    return max(math.ceil(experts * (each or layer) / layer), 1)
+
+
+def replica_of(plan: Plan, point_id: int, prompt: float, output: float, longest: float = 0.0) -> Replica:
+    """The server of a point of a study of inference, for requests of about these lengths, of at most so many tokens.
 
     Raises UsageFault for a point that serves nothing, that cannot run, whose stages form a pipeline, that says what
-    share of prompts is cached, or whose weights do not fit. Its own `batch_size` and `microbatch` do not count: how
-    many requests run together is told by the load.
+    share of prompts is cached, that knows fewer positions, or whose weights do not fit. Its own `batch_size` and
+    `microbatch` do not count: how many requests run together is told by the load.
 
     >>> import sweeper
     >>> found = replica_of(sweeper.plan("a100_serving"), 0, 128, 32)
@@ -180,10 +192,12 @@ def replica_of(plan: Plan, point_id: int, prompt: float, output: float) -> Repli
     assert_runs(told, f"point {point_id} of {plan.name}")
     drafts = drafts_of(constants)
     replica = replica_from(told, prompt, output, replicas, int(float(constants["chips"])), drafts)
+    replica = replace(replica, sharing_experts=sharing_experts(constants))
+    longest = max(longest, prompt + output)
     known = float(constants.get(POSITIONS, positions_of(plan.study.workloads.get(constants["workload"]))))
-    if 0.0 < known < prompt + output:
+    if 0.0 < known < longest:
         raise UsageFault(
-            f"point {point_id} of {plan.name} knows {known:g} positions, and requests have {prompt + output:g} tokens: "
+            f"point {point_id} of {plan.name} knows {known:g} positions, and requests have {longest:g} tokens: "
             f"say {POSITIONS} of the model that is meant"
         )
     if float(constants["cached_share"]) > 0.0:

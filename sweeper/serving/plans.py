@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from sweeper.errors import UsageFault
 from sweeper.planning.plan import Plan
 from sweeper.serving.fleet import Level, Scaling, smallest_fleet
-from sweeper.serving.load import Admission
+from sweeper.serving.load import GROWS, Admission, growing, told_together
 from sweeper.serving.passes import replica_of, standing_of
 from sweeper.serving.traffic import Arrivals, Traffic
 from sweeper.views.text import aligned, show
@@ -21,8 +21,9 @@ class FleetPlan:
     """The fewest servers of a point: how many at most, their chips, chips that are paid on average, and those that
     would do if all were there all the time, what they cost in all (None without prices), the share of good requests,
     how many fit into no cache, 90 % quantiles of seconds, those of them that the host adds to the first token (None
-    where that is not known, and 0), and whose measurements stand behind them. Where no number of servers will do,
-    `why`, and nothing else."""
+    where that is not known, and 0), whose measurements stand behind them, the share that had no first token when the
+    last request came, and how many replicas share experts. Where no number of servers will do, `why`, and nothing
+    else."""
 
     point: int
     servers: int | None = None
@@ -36,10 +37,14 @@ class FleetPlan:
     tpot_p90_s: float | None = None
     host_s: float | None = None
     standing: str | None = None
+    waiting_share: float | None = None
+    sharing_experts: int | None = None
     why: str = ""
 
 
-HEADS = tuple(each.name for each in fields(FleetPlan) if each.name != "why")
+REMARKED = ("waiting_share", "sharing_experts", "why")
+"""What is told below the table."""
+HEADS = tuple(each.name for each in fields(FleetPlan) if each.name not in REMARKED)
 
 
 def plan_of_fleet(
@@ -54,7 +59,8 @@ def plan_of_fleet(
     """The fewest servers of a point that hold a service level for requests that are `asked`, of the lengths that
     `traffic` says."""
     try:
-        replica = replica_of(plan, point, traffic.prompt, traffic.output)
+        longest = float((asked.prompts + asked.outputs).max())
+        replica = replica_of(plan, point, traffic.prompt, traffic.output, longest)
         constant = smallest_fleet(replica, asked, admission, level)
         fleet = smallest_fleet(replica, asked, admission, level, scaling) if scaling else constant
     except UsageFault as fault:
@@ -73,6 +79,8 @@ def plan_of_fleet(
         tpot_p90_s=fleet.tpot_p90_s,
         host_s=replica.host_s if replica.host_s > 0.0 else None,
         standing=standing_of(plan, point),
+        waiting_share=fleet.waiting_share,
+        sharing_experts=replica.sharing_experts,
     )
 
 
@@ -95,7 +103,17 @@ def text_of_plans(plans: Sequence[FleetPlan]) -> str:
     good = [plan for plan in plans if not plan.why]
     rows = [tuple("-" if getattr(plan, name) is None else show(getattr(plan, name)) for name in HEADS) for plan in good]
     lines = [aligned([HEADS, *rows], right=range(len(HEADS) - 1))] if rows else []
-    return "\n".join([*lines, *reasons(plans)])
+    return "\n".join([*lines, *remarks(good), *reasons(plans)])
+
+
+def remarks(plans: Sequence[FleetPlan]) -> list[str]:
+    """What the figures of some plans depend on, a line for each."""
+    late = [(plan.point, share) for plan in plans if (share := plan.waiting_share or 0.0) > GROWS]
+    shared = [(plan.point, replicas) for plan in plans if (replicas := plan.sharing_experts or 1) > 1]
+    return [
+        *(f"point {point}: {growing(share)} of them there are" for point, share in late),
+        *(f"point {point}: {told_together(replicas)}" for point, replicas in shared),
+    ]
 
 
 def reasons(plans: Sequence[FleetPlan]) -> list[str]:

@@ -1,6 +1,6 @@
 """Requests that arrive at a server: how many, when, how long, and how they begin. The same seed gives the same."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,6 @@ class Traffic:
     texts: int = 1
     swing: float = 0.0
     period_s: float = 86_400.0
-
-    def of_one(self, replicas: int) -> "Traffic":
-        """The clients of one of several replicas, and their requests, of which it has no fewer than any other. Raises
-        UsageFault for clients that cannot be dealt evenly, and for fewer requests than replicas."""
-        if self.requests < replicas:
-            raise UsageFault(f"{self.requests} requests for {replicas} replicas: say at least one for each")
-        if self.clients % replicas:
-            raise UsageFault(f"{self.clients} clients of {replicas} replicas: say a multiple of {replicas}")
-        return replace(self, requests=-(-self.requests // replicas), clients=self.clients // replicas)
 
 
 @dataclass(frozen=True)
@@ -111,11 +102,3 @@ def _swung(even_s: np.ndarray, traffic: Traffic) -> np.ndarray:
         return even_s
     grid = np.linspace(0.0, even_s[-1] + traffic.period_s, int(1000 * (even_s[-1] / traffic.period_s + 1.0)) + 1)
     return np.interp(even_s, expected(1.0, grid, traffic.swing, traffic.period_s), grid)
-
-
-def dealt(requests: Arrivals, replicas: int) -> Arrivals:
-    """The requests that come to the first of several replicas, which take them in turn. Raises UsageFault for fewer
-    requests than replicas."""
-    if len(requests.arrival_s) < replicas:
-        raise UsageFault(f"{len(requests.arrival_s)} requests for {replicas} replicas: say at least one for each")
-    return requests.taken(np.arange(0, len(requests.arrival_s), replicas))

@@ -25,6 +25,7 @@ from sweeper.serving.fleet import (
 )
 from sweeper.serving.load import Admission, under_load
 from sweeper.serving.passes import Replica
+from sweeper.serving.plans import FleetPlan, remarks
 from sweeper.serving.prefixes import Blocks
 from sweeper.serving.traffic import Arrivals, Traffic, drawn
 from tests.serving.test_serve import AXES
@@ -126,7 +127,7 @@ def test_many_windows_and_servers_are_dealt_as_by_the_rule() -> None:
 @pytest.mark.parametrize("fewest", [1, 2, 3, 7, 64, 100])
 def test_least_finds_the_first_that_holds(fewest: int) -> None:
     def fleet(servers: int) -> Fleet:
-        return Fleet(servers, servers, float(servers >= fewest), 0.0, 0.0, 0)
+        return Fleet(servers, servers, float(servers >= fewest), 0.0, 0.0, 0, 0.0)
 
     found = least(fleet, lambda fleet: fleet.good == 1.0, 100)
     assert found is not None and found.servers == fewest
@@ -235,8 +236,15 @@ def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...]
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
 
 
-def test_one_of_several_replicas_sees_what_all_of_them_see(tmp_path: Path) -> None:
-    """`sweeper serve` simulates one replica, `sweeper capacity` each of them."""
+def test_what_figures_depend_on_is_said_below_the_table() -> None:
+    plans = [FleetPlan(3, waiting_share=0.2, sharing_experts=8), FleetPlan(4, waiting_share=0.0, sharing_experts=1)]
+    late, shared = remarks(plans)
+    assert late.startswith("point 3: 20.0% of the requests had no first token when the last one came")
+    assert shared.startswith("point 3: experts lie over 8 replicas")
+
+
+def test_a_server_of_several_replicas_is_the_same_alone_and_in_a_fleet(tmp_path: Path) -> None:
+    """`sweeper serve` and `sweeper capacity` deal requests alike."""
     path = tmp_path / "many.yaml"
     axes = AXES | {"tensor_parallel": 1, "data_parallel": 8, "requests": None, "batch_size": 8, "microbatch": 1}
     axes = {name: value for name, value in axes.items() if value is not None}

@@ -18,7 +18,7 @@ from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import attended_s, pass_s
 from sweeper.planning.plan import Plan
 from sweeper.serving.apart import Part, apart_under_load, moving_of
-from sweeper.serving.load import Admission, Load, under_load
+from sweeper.serving.load import Admission, Load, text, under_load
 from sweeper.serving.passes import TIMES, WHY, Replica, assert_runs, budget_of, lengths_of, replica_of
 from sweeper.serving.traces import read_trace
 from sweeper.serving.traffic import Traffic, drawn
@@ -205,10 +205,63 @@ def test_more_load_is_slower_and_fuller() -> None:
 def test_replicas_share_the_traffic() -> None:
     two = replica_of(plan_of(tensor_parallel=4, data_parallel=2), 0, 1024, 128)
     assert two.replicas == 2 and two.chips == 8
-    part = Traffic(100, 1024, 128, clients=8).of_one(2)
-    assert (part.requests, part.clients) == (50, 4)
-    with pytest.raises(UsageFault, match="say a multiple of 2"):
-        Traffic(100, 1024, 128, clients=7).of_one(2)
+    one = replace(two, replicas=1, chips=4)
+    both, half = (
+        under_load(server, drawn(Traffic(requests, 1024, 128, clients=clients)), clients)
+        for server, requests, clients in ((two, 400, 8), (one, 200, 4))
+    )
+    assert (both.requests, both.replicas) == (400, 2) and both.time_to_first_token_s == half.time_to_first_token_s
+    assert both.requests_per_s == pytest.approx(2.0 * half.requests_per_s, rel=1e-12)
+    assert both.output_tokens_per_s_per_chip == pytest.approx(half.output_tokens_per_s_per_chip, rel=1e-12)
+    assert both.busy_share == pytest.approx(half.busy_share, rel=1e-12)
+    with pytest.raises(UsageFault, match="7 clients of 2 replicas: say a multiple of 2"):
+        under_load(two, drawn(Traffic(100, 1024, 128, clients=7)), 7)
+    with pytest.raises(UsageFault, match="1 requests for 2 replicas: say at least one for each"):
+        under_load(two, drawn(Traffic(1, 1024, 128, rate=1.0)))
+
+
+def test_replicas_deliver_no_more_than_what_arrives() -> None:
+    eight = replica_of(plan_of(tensor_parallel=1, data_parallel=8), 0, 1024, 128)
+    load = under_load(eight, drawn(Traffic(9, 1024, 128, rate=1.0, variation=0.0)))
+    assert load.seconds > 8.0 and load.requests_per_s == pytest.approx(9.0 / load.seconds, rel=1e-12)
+
+
+def test_the_rate_of_a_closed_loop_is_that_of_replicas_which_all_have_requests() -> None:
+    """One of two has the long answers, and is done long after the other."""
+    two = replica_of(plan_of(tensor_parallel=4, data_parallel=2), 0, 1024, 128)
+    asked = drawn(Traffic(400, 256, 128, clients=8))
+    outputs = np.where(np.arange(400) % 2, 16, 128)
+    load = under_load(two, replace(asked, outputs=outputs), 8)
+    alone = [
+        under_load(replace(two, replicas=1), drawn(Traffic(200, 256, output, clients=4)), 4).requests_per_s
+        for output in (16, 128)
+    ]
+    assert load.requests_per_s == pytest.approx(sum(alone), rel=0.03)
+
+
+def test_a_queue_that_grows_is_told() -> None:
+    few, many = (under_load(replica(), drawn(Traffic(600, 1024, 128, 0.2, rate=rate))) for rate in (1.0, 1000.0))
+    assert few.waiting <= 3 and "no first token" not in text(few, {})
+    assert many.waiting > 500 and f"{many.waiting / 600:.1%} of the requests had no first token" in text(many, {})
+    assert under_load(replica(), drawn(Traffic(600, 1024, 128, clients=300)), 300).waiting == 0
+
+
+def test_the_longest_request_of_a_trace_has_a_position() -> None:
+    plan = plan_of(workload="gpt2_small", tensor_parallel=1, chips=1, dim_x=1)
+    assert replica_of(plan, 0, 100, 10, 1024.0).replicas == 1
+    with pytest.raises(UsageFault, match="knows 1024 positions, and requests have 5010 tokens"):
+        replica_of(plan, 0, 100, 10, 5010.0)
+
+
+def test_replicas_that_share_experts_are_told() -> None:
+    spread = {"workload": "mixtral_8x7b", "tensor_parallel": 1, "data_parallel": 8, "requests": None}
+    spread |= {"weight_format": "fp8", "expert_format": "fp8"}
+    asked = drawn(Traffic(80, 1024, 128, rate=10.0))
+    for experts in (1, 8):
+        plan = plan_of(**spread, expert_parallel=experts, batch_size=8, microbatch=1)
+        load = under_load(replica_of(plan, 0, 1024, 128), asked)
+        assert load.sharing_experts == experts
+        assert (f"experts lie over {experts} replicas, which pass together" in text(load, {})) == (experts > 1)
 
 
 def test_the_same_seed_gives_the_same_requests() -> None:

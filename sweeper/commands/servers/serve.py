@@ -72,7 +72,7 @@ def serve_command(
     from sweeper.serving.load import Admission, text, under_load
     from sweeper.serving.passes import assert_same_caches, budget_of, replica_of, standing_of
     from sweeper.serving.traces import read_trace
-    from sweeper.serving.traffic import dealt, drawn
+    from sweeper.serving.traffic import drawn
 
     if [clients, rate, trace].count(None) != 2:
         raise UsageFault("how do requests arrive? give one of --clients, --rate and --trace")
@@ -91,22 +91,22 @@ def serve_command(
         raise UsageFault(f"{trace} names no blocks: nothing reads --tier, leave it out")
     asked = traffic_of(plan, [point_id], found, rest["requests"], {**rest, "rate": rate, "clients": clients})
     limits = {name: rest[name] for name in ("ttft", "tpot") if rest[name] is not None}
-    replica = replica_of(plan, point_id, asked.prompt, asked.output)
+    requests = found or drawn(asked)
+    longest = float((requests.prompts + requests.outputs).max())
+    replica = replica_of(plan, point_id, asked.prompt, asked.output, longest)
     budget, slots = rest["budget"] or budget_of(plan, point_id), rest["slots"]
     admission = Admission(slots, budget, rest["reserved"], rest["prompts_first"])
     if prefill is None:
-        one = asked.of_one(replica.replicas)
-        requests = drawn(one) if clients else dealt(found or drawn(asked), replica.replicas)
-        load = under_load(replica, requests, one.clients, admission, limits, rest["tiers"])
+        load = under_load(replica, requests, asked.clients, admission, limits, rest["tiers"])
         standing, host_s = standing_of(plan, point_id), replica.host_s
     else:
         if asked.output <= 1.0:
             raise UsageFault("requests of one token need no servers for generated ones: leave --prefill out")
         assert_same_caches(plan_with(study, given, prefill), prefill, point_id)
-        first = replica_of(plan, prefill, asked.prompt, asked.output)
+        first = replica_of(plan, prefill, asked.prompt, asked.output, longest)
         before = Part(first, prefill_servers, Admission(slots, rest["budget"] or budget_of(plan, prefill)))
         after = Part(replica, decode_servers, admission)
-        load = apart_under_load(before, after, found or drawn(asked), asked.clients, limits, rest["tiers"])
+        load = apart_under_load(before, after, requests, asked.clients, limits, rest["tiers"])
         both = dict.fromkeys(standing_of(plan, each) for each in (prefill, point_id))
         standing, host_s = " and ".join(both), first.host_s
     known_s = host_s if host_s > 0.0 else None
