@@ -133,12 +133,16 @@ def _lines(each: "Difference") -> Iterator[str]:
     for count, what, named in (
         (moved.became_feasible, "became feasible", moved.feasible),
         (moved.became_infeasible, "became infeasible", moved.infeasible),
+        (moved.other_reason, "cannot run for another reason", moved.reasons),
     ):
         if count:
             yield f"{count} rows {what}, such as {system_text(named[0])}"
     for count, where in ((moved.only_before, "before"), (moved.only_after, "after")):
         if count:
             yield f"{count} rows only {where}"
+    for columns, where in ((moved.columns_before, "before"), (moved.columns_after, "after")):
+        if columns:
+            yield f"columns only {where}: {', '.join(columns)}"
     for was, now in each.winners:
         about = f" of {now.workload}" if now.workload else ""
         yield f"best {now.objective}{about}: {system_text(now.system)} instead of {system_text(was.system)}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweeper.designs.cost_draws import SAMPLE
 from sweeper.designs.cost_report import PARTS, CostComparison, CostReport, Hinge
 from sweeper.designs.cost_text import feasibility, has_cost, percent
 from sweeper.views.pictures.canvas import PALETTE, save_picture, styled_figure
@@ -28,7 +29,8 @@ def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:
     """Draw a report, or two designs and what their difference hinges on, at `path`; equal ones give equal bytes."""
     if isinstance(report, CostComparison):
         reports, outcome = [report.first, report.second], f"{report.first.design} less {report.second.design}"
-        title = f"{report.first.design} is the cheaper one in {percent(report.probability_cheaper)} of the draws"
+        both = "the draws" if report.buildable_share == 1.0 else "those draws in which both can be built"
+        title = f"{report.first.design} is the cheaper one in {percent(report.probability_cheaper)} of {both}"
     else:
         reports, outcome, title = [report], "cost", "Where the dollars go"
     draws = reports[0].draws
@@ -38,7 +40,7 @@ def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:
         left.set_title(title, loc="left")
         _bars(left, reports)
         right.set_title("What decides it", loc="left")
-        _tornado(right, report.hinges, by_chance(draws))
+        _tornado(right, report.hinges, min(by_chance(round(report.buildable_share * min(draws, SAMPLE))), 1.0))
         right.set_xlabel(f"rank correlation with {outcome} (grey: may be chance)")
         note = f"Bars: the values themselves. Lines: 5 % to 95 % of {draws:,} draws, with the median."
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=len(PARTS), frameon=False,

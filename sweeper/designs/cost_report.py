@@ -144,11 +144,13 @@ class CostReport:
 
 @dataclass(frozen=True)
 class CostComparison:
-    """A design less another one, in the same draws. The hinges are those of the difference: more of an input with a
+    """A design less another one, in those draws in which both can be built (`buildable_share`). The value of the
+    difference is NaN if either cannot be built. The hinges are those of the difference: more of an input with a
     positive correlation speaks against the first one."""
 
     first: CostReport
     second: CostReport
+    buildable_share: float
     probability_cheaper: float
     difference: Amount
     hinges: tuple[Hinge, ...]
@@ -182,11 +184,14 @@ def cost_comparison(first: CostDraws, second: CostDraws) -> CostComparison:
     bare = first.design.undesigned or second.design.undesigned
     usd = [each.columns["package_cost_usd"] if bare else each.total_usd for each in (first, second)]
     difference = usd[0] - usd[1]
-    both = (first.status[1:] == 0.0) & (second.status[1:] == 0.0)
+    status = np.maximum(first.status, second.status)
+    difference[0] = math.nan if status[0] else difference[0]
+    both = status[1:] == 0.0
     about = f"total of {first.design.name} less that of {second.design.name}" + (", without design" if bare else "")
     return CostComparison(
         first=cost_report(first),
         second=cost_report(second),
+        buildable_share=float(np.mean(both)),
         probability_cheaper=probability_less(usd[0][1:][both], usd[1][1:][both]),
         difference=_amount(Output("difference_usd", "usd", about), difference, both),
         hinges=_hinges(

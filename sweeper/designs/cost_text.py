@@ -34,7 +34,7 @@ def text(report: CostReport | CostComparison) -> str:
     head = "\n".join([_headline(report), feasibility(report), *_notes(report)])
     blocks = [head, f"{_die_table(report)}\n{DIE_NOTE}"]
     if has_cost(report):
-        hinges = _hinge_table(report.hinges, min(report.draws, SAMPLE))
+        hinges = _hinge_table(report.hinges, report.buildable_share * min(report.draws, SAMPLE))
         blocks += [_part_table(report), _fact_table(report), f"WHAT THE COST HINGES ON\n{hinges}"]
     return "\n\n".join(blocks)
 
@@ -153,7 +153,8 @@ def _fact_table(report: CostReport) -> str:
     )
 
 
-def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
+def _hinge_table(hinges: Sequence[Hinge], draws: float) -> str:
+    """What hinges are, in about so many draws that count."""
     rows = [
         (
             hinge.name,
@@ -166,7 +167,9 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
         for hinge in hinges
     ]
     heads = ("INPUT", "RANK CORRELATION", "VALUE", "LOW", "HIGH", "UNIT", "GRADE", "SOURCE")
-    note = f"Within {by_chance(draws):.2f} of 0 a correlation may be chance; such are left out."
+    note = f"Within {by_chance(round(draws)):.2f} of 0 a correlation may be chance; such are left out."
+    if draws < 2.0:
+        return "Too few draws can be built to tell."
     if not hinges:
         return f"None goes beyond chance in these draws. {note}"
     return "\n".join([aligned([heads, *rows], right=range(1, 5)), note])
@@ -175,14 +178,22 @@ def _hinge_table(hinges: Sequence[Hinge], draws: int) -> str:
 def _comparison_text(comparison: CostComparison) -> str:
     first, second, band = comparison.first.design, comparison.second.design, comparison.difference
     lines = [f"VERSUS {_headline(comparison.second)}", feasibility(comparison.second), *_notes(comparison.second)]
-    if not math.isnan(band.value):
-        cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of the draws"
-        bounds = f"90 % of the draws: {_usd(band.p5)} to {_usd(band.p95)}"
-        if comparison.first.without_design or comparison.second.without_design:
-            lines.append("compared without design, of which one of them says nothing")
-        lines += [
-            f"{cheaper}; it costs {_usd(band.value)} usd more than {second} ({bounds})",
-            f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",
-            _hinge_table(comparison.hinges, min(comparison.first.draws, SAMPLE)),
-        ]
-    return "\n".join(lines)
+    if comparison.buildable_share == 0.0:
+        return "\n".join([*lines, "both can be built in no draw: their costs are not compared"])
+    counted = "the draws"
+    if comparison.buildable_share < 1.0:
+        lines.append(f"both can be built in {percent(comparison.buildable_share)} of the draws: these count")
+        counted = "these draws"
+    if comparison.first.without_design or comparison.second.without_design:
+        lines.append("compared without design, of which one of them says nothing")
+    more = "more" if band.value >= 0.0 else "less"
+    costs = f"it costs {_usd(abs(band.value))} usd {more} than {second}"
+    if math.isnan(band.value):
+        costs = f"by their own values they are not compared with {second}, as one of them cannot be built"
+    cheaper = f"{first} is the cheaper one in {percent(comparison.probability_cheaper)} of {counted}"
+    return "\n".join([
+        *lines,
+        f"{cheaper}; {costs} (90 % of {counted}: {_usd(band.p5)} to {_usd(band.p95)})",
+        f"\nWHAT THE DIFFERENCE HINGES ON (positive: more of it speaks against {first})",
+        _hinge_table(comparison.hinges, comparison.buildable_share * min(comparison.first.draws, SAMPLE)),
+    ])  # fmt: skip

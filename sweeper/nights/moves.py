@@ -34,16 +34,20 @@ class Move:
 @dataclass(frozen=True)
 class Moves:
     """How two runs differ: columns that moved, the most first; rows that became feasible or infeasible, with why they
-    were or are not; rows that only one of the runs has."""
+    were or are not, or cannot run for another reason than before; rows, and columns, that only one of the runs has."""
 
     compared: int
     columns: Sequence[Move]
     feasible: Sequence[Mapping[str, Any]]
     infeasible: Sequence[Mapping[str, Any]]
+    reasons: Sequence[Mapping[str, Any]]
     became_feasible: int
     became_infeasible: int
+    other_reason: int
     only_before: int
     only_after: int
+    columns_before: Sequence[str]
+    columns_after: Sequence[str]
 
 
 def keyed(run: Folder, keys: Sequence[str]) -> pl.DataFrame:
@@ -109,15 +113,22 @@ def moves(pair: Pair, of_units: Mapping[str, str]) -> Moves:
     )
     columns = sorted((move for move in found if move is not None), key=lambda move: -abs(move.most or 0.0))
     gained, lost = both.filter(~was & now), both.filter(was & ~now)
+    why = [pl.col(f"{REASON}{suffix}").cast(pl.String) for suffix in (OLD, NEW)]
+    other = both.filter(~was & ~now & why[0].ne_missing(why[1])) if REASON in shared else both.head(0)
+    names = [{*frame.columns} - {*keys} for frame in (pair.before, pair.after)]
     return Moves(
         compared=both.height,
         columns=columns,
         feasible=_named(gained, keys, f"{REASON}{OLD}"),
         infeasible=_named(lost, keys, f"{REASON}{NEW}"),
         became_feasible=gained.height,
+        reasons=_named(other, keys, f"{REASON}{NEW}"),
         became_infeasible=lost.height,
+        other_reason=other.height,
         only_before=pair.before.height - both.height,
         only_after=pair.after.height - both.height,
+        columns_before=sorted(names[0] - names[1]),
+        columns_after=sorted(names[1] - names[0]),
     )
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -129,8 +130,33 @@ def test_a_package_that_cannot_be_built_says_why() -> None:
     assert report.hinges == ()
     assert "no cost\ncannot be built: die exceeds wafer (chiplet)" in text(report)
     comparison = cost_comparison(found, drawn("a100", 20))
-    assert math.isnan(comparison.probability_cheaper)
+    assert math.isnan(comparison.probability_cheaper) and comparison.buildable_share == 0.0
     assert "can be built, and so in 100.0 % of the draws" in text(comparison)
+    assert "both can be built in no draw: their costs are not compared" in text(comparison)
+    assert "usd more than" not in text(comparison) and "Too few draws" not in text(reported("a100"))
+
+
+def test_a_comparison_counts_draws_in_which_both_can_be_built_and_says_so() -> None:
+    """Draws of a package that lies at a limit, of which about half can be built."""
+    some, other = drawn("b200_cowos_s"), drawn("b200")
+    both = (some.status[1:] == 0.0) & (other.status[1:] == 0.0)
+    comparison = cost_comparison(some, other)
+    assert 0.2 < comparison.buildable_share == both.mean() < 0.8
+    cheaper = (some.total_usd < other.total_usd)[1:][both].mean()
+    assert comparison.probability_cheaper == cheaper
+    words = text(comparison)
+    share = f"{100.0 * both.mean():.1f} % of the draws: these count"
+    assert f"both can be built in {share}" in words and f"in {100.0 * cheaper:.1f} % of these draws" in words
+    assert f"Within {by_chance(int(both.sum())):.2f} of 0" in words
+    assert by_chance(int(both.sum())) > 1.2 * by_chance(len(both))
+
+
+def test_what_is_cheaper_costs_less() -> None:
+    words = [text(cost_comparison(drawn(one), drawn(other))) for one, other in (("a100", "b200"), ("b200", "a100"))]
+    assert "usd less than b200" in words[0] and "usd more than a100" in words[1] and "costs -" not in "".join(words)
+    found = cost_comparison(drawn("b200"), drawn("a100"))
+    refused = replace(found, difference=replace(found.difference, value=math.nan))
+    assert "by their own values they are not compared with a100, as one of them cannot be built" in text(refused)
 
 
 @pytest.mark.parametrize(

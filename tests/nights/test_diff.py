@@ -182,6 +182,25 @@ def test_what_became_infeasible_and_rows_of_one_run_are_told(runs: Runs) -> None
     assert (moved["only_before"], moved["only_after"], moved["compared"]) == (1, 0, 3)
 
 
+def test_rows_that_cannot_run_for_another_reason_are_told(runs: Runs) -> None:
+    rows = {"requests": {"columns": ["batch_size", "microbatch"], "rows": [[16, 16], [10, 4]]}}
+    before, after = runs.run(changed(**rows)), runs.run(changed(**rows, compute_format="fp4"))
+    moved = runs.diff(before, after)["moved"]
+    assert (moved["became_infeasible"], moved["other_reason"]) == (1, 1)
+    assert (moved["reasons"][0]["batch_size"], moved["reasons"][0]["reason"]) == (10, "format_unsupported")
+    same = runs.diff(before, runs.run(changed(**rows, output_length=96)))["moved"]
+    assert same["other_reason"] == 0 and same["reasons"] == []
+
+
+def test_columns_that_one_run_lacks_are_named(runs: Runs) -> None:
+    more = {**STUDY, "output": {**STUDY["output"], "columns": [*STUDY["output"]["columns"], "utilisation"]}}
+    before, after = runs.run(STUDY), runs.run(more)
+    moved = runs.diff(before, after)["moved"]
+    assert (moved["columns_before"], moved["columns_after"], moved["columns"]) == ([], ["utilisation"], [])
+    words = CliRunner().invoke(main, ["diff", after, before, "--study", str(runs.place / "served.yaml")]).output
+    assert "columns only before: utilisation" in words and "columns only after" not in words
+
+
 def test_rows_of_an_axis_that_one_run_lacks_are_of_that_run_alone(runs: Runs) -> None:
     more = changed(**{"memory.bandwidth": ["1 TB/s", "3.35 TB/s"]})
     moved = runs.diff(runs.run(STUDY), runs.run(more))["moved"]

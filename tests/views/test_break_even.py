@@ -86,7 +86,34 @@ def test_what_no_value_reaches_says_how_near_it_comes(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["break-even", *arguments])  # of the run that is there
     assert shown.exit_code == 0, shown.output
     assert "at none of 17 values: " in shown.stdout and "times behind at " in shown.stdout
-    assert "between values that were tried an option may yet win" in shown.stdout
+    assert "an option may yet win" in shown.stdout or "may win beyond" in shown.stdout
+
+
+def test_what_does_not_move_an_option_is_counted_and_what_ends_at_the_last_value_goes_further(tmp_path: Path) -> None:
+    """All exchange is hidden in a group of one; and no rate of arithmetic makes up for half of the memory's."""
+    alone = {**STUDY["axes"], "outer_link": "infiniband_ndr", "dim_x": 1, "dim_y": 1, "chips": 1}
+    one = {"search": {"tensor_parallel": [1]}, "axes": {**alone, "workload": "gpt2_small", "topology": "switch"}}
+    del one["axes"]["dim_y"]
+    unmoved = asked(tmp_path, "link.bandwidth", "memory.bandwidth", **one)
+    assert (unmoved["options"], unmoved["unmoved"]) == ([], 1)
+    found = asked(tmp_path, "chip.peak_flops", "memory.bandwidth", "--within", "1.2", "--values", "3", **one)
+    (option,) = found["options"]
+    assert option["needed"] is None and option["nearest"] == option["curve"][-1][0]
+    path, out = str(tmp_path / "memories.yaml"), str(tmp_path / "out")
+    words = [
+        "break-even",
+        path,
+        "chip.peak_flops",
+        "memory.bandwidth",
+        "--within",
+        "1.2",
+        "--values",
+        "3",
+        "--out",
+        out,
+    ]
+    shown = CliRunner().invoke(main, words).stdout
+    assert "may win beyond: --within goes further" in shown and "may yet win" not in shown
 
 
 def test_more_may_be_better(tmp_path: Path) -> None:

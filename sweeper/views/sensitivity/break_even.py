@@ -149,7 +149,8 @@ def _options(
         if any(math.isnan(_behind(y, target, sign)) for y in (now, *(y for _, y in tried))):
             told["unsigned"] += 1
             continue
-        if behind <= 1.0 + alike or not tried:
+        unmoved = now is not None and all(y is not None and abs(y - now) <= EQUAL * abs(now) for _, y in tried)
+        if behind <= 1.0 + alike or unmoved:
             told["equal" if behind <= 1.0 + alike else "unmoved"] += 1
             continue
         curve = sorted({(x, _behind(y, target, sign)) for x, y in [(value, now), *tried]})
@@ -231,8 +232,12 @@ def text(answer: BreakEvens) -> str:
     ]
     if answer.options:
         lines.append(aligned([HEADS, *map(row, answer.options)], right=()))
-    if any(math.isnan(each.needed) and math.isfinite(each.reached) for each in answer.options):
+    never = [each for each in answer.options if math.isnan(each.needed) and math.isfinite(each.reached)]
+    at_end = [each.nearest in (each.curve[0][0], each.curve[-1][0]) for each in never]
+    if not all(at_end):
         lines.append("between values that were tried an option may yet win: --values tries more of them")
+    if any(at_end):
+        lines.append("an option that is nearest at the last value that was tried may win beyond: --within goes further")
     apart = f"less than {answer.alike:.1%}, which searches may miss" if answer.alike == ALIKE else "nothing"
     for count, what in (
         (answer.equal, f"options are behind by {apart}"),
