@@ -6,7 +6,7 @@ from typing import Any
 
 from sweeper.errors import NoDataset, SweeperError, UsageFault
 from sweeper.nights.causes import Cause, Replan, causes
-from sweeper.nights.inputs import Change, changes, keys_of
+from sweeper.nights.inputs import Change, changes, constants_of, keys_of
 from sweeper.nights.moves import Moves, Pair, moves
 from sweeper.nights.records import RUNS, NightRecord
 from sweeper.nights.winners import Winner, winners
@@ -50,7 +50,7 @@ def difference(before: Folder, after: Folder, replanner: Replanner) -> Differenc
     if old["name"] != new["name"]:
         raise UsageFault(f"{before.name} is a run of {old['name']}, {after.name} one of {new['name']}")
     keys = list(dict.fromkeys([*keys_of(old["study"]), *keys_of(new["study"])]))
-    pair = Pair.of(before, after, keys)
+    pair = Pair.of(before, after, keys, (constants_of(old["study"]), constants_of(new["study"])))
     found = changes(old["study"], new["study"])
     moved = moves(pair, units(str(after)))
     replan = replanner(new["name"], new["hash"]) if moved.columns else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeper.words.columns import engine_column
+from sweeper.words.columns import engine_column, numeric
 
 LIBRARY, ASSUMPTION, AXIS, QUESTION, EQUATION = "library", "assumption", "axis", "question", "equation"
 """Kinds of inputs that can move a column: numbers of entries; switches, choices and numbers of the study that do not
@@ -36,7 +36,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
     found = [
         *_library(before["library"], after["library"]),
         *_constants(before, after),
-        *_axes(axis_values(before), axis_values(after)),
+        *_axes(before, after),
         *(
             Change(QUESTION, key, before.get(key), after.get(key))
             for key in ("objectives", "constraints", "output", "optimize", "perturbation")
@@ -66,6 +66,11 @@ def keys_of(resolved: Mapping[str, Any]) -> list[str]:
     told = ("swept", "searched") if mode in SEVERAL else ("swept",)
     names = [name for box in resolved.get("boxes", ()) for *columns, how, _ in box if how in told for name in columns]
     return list(dict.fromkeys(map(engine_column, names)))
+
+
+def constants_of(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """What is the same for all points of a run, by columns of a dataset, whether its study says it or not."""
+    return {engine_column(name): value for name, value in resolved["constants"].items()}
 
 
 def _library(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
@@ -113,14 +118,25 @@ def _constants(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[
     axes = axis_values(before).keys() | axis_values(after).keys()
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name) and name not in axes:
-            yield Change(ASSUMPTION, name, old.get(name), new.get(name))
+            yield Change(ASSUMPTION, name, old.get(name), new.get(name), unit_of(name))
 
 
-def _axes(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> Iterator[Change]:
-    for name in dict.fromkeys([*before, *after]):
-        old, new = before.get(name), after.get(name)
+def _axes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
+    """Axes with other values. One that a study has not has the value there that all its points have, if they do."""
+    axes = [axis_values(each) for each in (before, after)]
+    for name in dict.fromkeys([*axes[0], *axes[1]]):
+        old, new = (
+            its.get(name, [each["constants"][name]] if name in each["constants"] else None)
+            for its, each in zip(axes, (before, after), strict=True)
+        )
         if old != new:
-            yield Change(AXIS, name, old, new)
+            yield Change(AXIS, name, old, new, unit_of(name))
+
+
+def unit_of(name: str) -> str:
+    """Unit of the values of a column; none of names."""
+    attribute = numeric(name)
+    return "" if attribute is None else attribute.unit
 
 
 def _code(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:

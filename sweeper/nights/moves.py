@@ -70,12 +70,14 @@ class Pair(NamedTuple):
     keys: list[str]
 
     @classmethod
-    def of(cls, before: Folder, after: Folder, keys: Sequence[str]) -> "Pair":
+    def of(
+        cls, before: Folder, after: Folder, keys: Sequence[str], constants: tuple[Mapping[str, Any], Mapping[str, Any]]
+    ) -> "Pair":
         """Rows of two runs. Of the columns that tell rows apart, those that vary in one of them: if the other lacks
-        such a column, it has none of these rows."""
+        such a column, all its rows have what is constant in it, or, if nothing is, it has none of these rows."""
         old, new = keyed(before, keys), keyed(after, keys)
         varying = [key for key in keys if any(key in each.columns and each[key].n_unique() > 1 for each in (old, new))]
-        return cls(_with(varying, old, new), _with(varying, new, old), varying)
+        return cls(_with(varying, old, new, constants[0]), _with(varying, new, old, constants[1]), varying)
 
     def joined(self) -> pl.DataFrame:
         """Rows that both have, with the columns of both."""
@@ -86,10 +88,10 @@ class Pair(NamedTuple):
         return matched_rows(old, new, self.keys)
 
 
-def _with(keys: Sequence[str], frame: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """A table with nothing in the columns that it lacks."""
+def _with(keys: Sequence[str], frame: pl.DataFrame, other: pl.DataFrame, constants: Mapping[str, Any]) -> pl.DataFrame:
+    """A table with what is constant in it in the columns that it lacks, and nothing in those that have no constant."""
     lacking = [key for key in keys if key not in frame.columns]
-    return frame.with_columns(pl.lit(None, other.schema[key]).alias(key) for key in lacking)
+    return frame.with_columns(pl.lit(constants.get(key), other.schema[key]).alias(key) for key in lacking)
 
 
 def matched_rows(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

@@ -73,8 +73,9 @@ def change_text(change: Change) -> tuple[str, str, str, str]:
     def told(value: Any) -> str:
         if isinstance(value, list) and len(value) == 1:
             (value,) = value
-        text = "absent" if value is None else show(value)
-        return f"{text} {change.unit}".strip() if isinstance(value, float | int) and change.unit else brief_text(text)
+        text = brief_text("absent" if value is None else show(value))
+        numbers = all(isinstance(each, float | int) for each in (value if isinstance(value, list) else [value]))
+        return f"{text} {change.unit}" if change.unit and numbers else text
 
     return change.name, change.kind, told(change.before), told(change.after)
 

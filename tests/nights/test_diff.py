@@ -201,6 +201,15 @@ def test_columns_that_one_run_lacks_are_named(runs: Runs) -> None:
     assert "columns only before: utilisation" in words and "columns only after" not in words
 
 
+def test_an_axis_that_one_run_leaves_to_its_usual_value_is_compared_there(runs: Runs) -> None:
+    """Weights are of bf16 where a study does not say so, and in both runs of these the same."""
+    both = runs.run(changed(weight_format=["bf16", "fp8"]))
+    for before, after, rows in ((both, runs.run(STUDY), (3, 0)), (runs.run(STUDY), both, (0, 3))):
+        moved = runs.diff(before, after)["moved"]
+        assert (moved["compared"], moved["only_before"], moved["only_after"]) == (3, *rows)
+        assert moved["columns"] == []
+
+
 def test_rows_of_an_axis_that_one_run_lacks_are_of_that_run_alone(runs: Runs) -> None:
     more = changed(**{"memory.bandwidth": ["1 TB/s", "3.35 TB/s"]})
     moved = runs.diff(runs.run(STUDY), runs.run(more))["moved"]
