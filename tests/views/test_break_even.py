@@ -55,6 +55,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return asked(tmp_path_factory.mktemp("memories"), "memory.bandwidth", "memory.bandwidth")
 
 
+@pytest.mark.nightly
 def test_an_option_that_is_behind_by_a_number_needs_that_of_the_best(answer: dict) -> None:
     """Memories that differ in nothing but their bandwidth: between the values tried it is interpolated."""
     assert len(answer["options"]) == 2 and answer["unable"] == answer["unmoved"] == 0
@@ -89,6 +90,7 @@ def test_what_no_value_reaches_says_how_near_it_comes(tmp_path: Path) -> None:
     assert "an option may yet win" in shown.stdout or "may win beyond" in shown.stdout
 
 
+@pytest.mark.nightly
 def test_what_does_not_move_an_option_is_counted_and_what_ends_at_the_last_value_goes_further(tmp_path: Path) -> None:
     """All exchange is hidden in a group of one; and no rate of arithmetic makes up for half of the memory's."""
     alone = {**STUDY["axes"], "outer_link": "infiniband_ndr", "dim_x": 1, "dim_y": 1, "chips": 1}
