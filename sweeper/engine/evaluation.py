@@ -15,14 +15,14 @@ from sweeper.engine.forms import fold
 from sweeper.engine.fuse import Loop
 from sweeper.engine.memory import keep_freed_memory
 from sweeper.engine.numbering import Combinations, Index, Listed, index_at, layout_of, listed
-from sweeper.engine.program import Origin, Program, Stage
+from sweeper.engine.program import InputColumn, Origin, Program, Stage
 from sweeper.engine.space import Domain
 
 
-def values_at(program: Program, needs: Iterable[str], domain: Domain, where: Combinations) -> dict[str, np.ndarray]:
-    """Values of some columns of the space at every combination of theirs."""
+def input_values(program: Program, column: InputColumn, domain: Domain, where: Combinations) -> np.ndarray:
+    """Entries of a given column at every combination of the columns that it needs."""
     values: dict[str, np.ndarray] = {}
-    for name in needs:
+    for name in column.needs:
         position = next(i for i, factor in enumerate(domain) if name in factor.codes)
         entries = program.values[name][domain[position].codes[name][where.rows[position]]]
         if len(entries) == where.count:
@@ -31,7 +31,7 @@ def values_at(program: Program, needs: Iterable[str], domain: Domain, where: Com
         shape = [1] * len(where.sizes)
         shape[position] = where.sizes[position]
         values[name] = np.ascontiguousarray(np.broadcast_to(entries.reshape(shape), where.sizes)).reshape(-1)
-    return values
+    return column.build(values, where.count)
 
 
 FEW = 128
@@ -83,7 +83,6 @@ class Evaluation:
         self._before = before
         self._same: dict[frozenset[str], bool] = {}
         self.columns: dict[str, np.ndarray] = {}
-        self._known_values: dict[frozenset[str], dict[str, np.ndarray]] = {}
         self._layout = layout_of(domain)
         self._folds: dict[int, np.ndarray] = {}
         self._indices: dict[tuple[frozenset[str] | None, Origin], Index] = {}
@@ -123,17 +122,8 @@ class Evaluation:
             if self._before is not None and name in self._before.columns and self.same(source.needs):
                 self._take(self._before, (name,))
             else:
-                self.columns[name] = source.build(self._values(source.needs), self.distinct(source.needs).count)
+                self.columns[name] = input_values(self.program, source, self.domain, self.distinct(source.needs))
         return self.columns[name]
-
-    def _values(self, needs: frozenset[str]) -> dict[str, np.ndarray]:
-        """Values of columns of the space; those of which columns are asked for again and again are found once."""
-        if needs in self._known_values:
-            return self._known_values[needs]
-        found = values_at(self.program, needs, self.domain, self.distinct(needs))
-        if needs & self._changing:
-            self._known_values[needs] = found
-        return found
 
     def _take(self, before: "Evaluation", names: Iterable[str]) -> None:
         """Take columns from another evaluation, with what it knows of their content."""
@@ -208,7 +198,6 @@ class Evaluation:
         """Evaluate what depends on the changing columns, now with these values or other entries, and nothing else."""
         if values:
             self.program = replace(self.program, values={**self.program.values, **values})
-            self._known_values.clear()
         self.forget()
         for stage in self.changing_stages:
             self.run(stage)
