@@ -31,6 +31,7 @@ def cost_figure(report: CostReport | CostComparison, path: Path) -> Path:
         reports, outcome = [report.first, report.second], f"{report.first.design} less {report.second.design}"
         both = "the draws" if report.buildable_share == 1.0 else "those draws in which both can be built"
         title = f"{report.first.design} is the cheaper one in {percent(report.probability_cheaper)} of {both}"
+        title = title if report.buildable_share > 0.0 else "In no draw both can be built"
     else:
         reports, outcome, title = [report], "cost", "Where the dollars go"
     draws = reports[0].draws

@@ -13,7 +13,17 @@ import numpy as np
 
 from sweeper.errors import UsageFault
 from sweeper.kernels.serving.load import serve
-from sweeper.serving.load import Admission, are_good, assert_shared, in_turn, requests_of, server_of, too_small, waits
+from sweeper.serving.load import (
+    Admission,
+    are_good,
+    assert_shared,
+    in_turn,
+    requests_of,
+    server_of,
+    still_waiting,
+    too_small,
+    waits,
+)
 from sweeper.serving.passes import Replica
 from sweeper.serving.prefixes import prefixes_of
 from sweeper.serving.traffic import Arrivals
@@ -46,7 +56,7 @@ class Scaling:
 class Fleet:
     """Servers of which `servers` are there at most, `mean_servers` on average of the time that is paid; and what the
     requests saw: the share within the limits, the 90 % quantile of seconds, how many fit into no cache, which are not
-    within the limits, and the share that had no first token when the last one came."""
+    within the limits, and the share that still had no first token when the last one came."""
 
     servers: int
     mean_servers: float
@@ -137,7 +147,7 @@ def fleet_of(replica: Replica, asked: Arrivals, shifts: list[Shift], admission: 
         ttft_p90_s=_late(waited["ttft"]),
         tpot_p90_s=_late(waited["tpot"][asked.outputs > 1]),
         refused=int(np.isnan(requests.last_s).sum()),
-        waiting_share=float((requests.first_s > asked.arrival_s[-1]).mean()),
+        waiting_share=still_waiting(requests) / len(requests.first_s),
     )
 
 

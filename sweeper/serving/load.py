@@ -33,7 +33,7 @@ class Load:
     """What came of some requests.
 
     `requests` are those of all `replicas`, of which `sharing_experts` pass together; `refused`: those of them that fit
-    into no cache; `waiting`: those without a first token when the last one arrived, none of them in a closed loop.
+    into no cache; `waiting`: those before the last one without a first token when it arrived, none in a closed loop.
     `good`: share of all that were served, within the limits if there are any. Rates are from the first arrival to the
     last token; in a closed loop of at least twice as many requests as clients, of what is done while each client has
     one in flight, requests that are done in part by that part of their tokens. `found`: share of the
@@ -43,7 +43,6 @@ class Load:
     """
 
     replicas: int
-    sharing_experts: int
     requests: int
     refused: int
     waiting: int
@@ -59,6 +58,7 @@ class Load:
     busy_share: float | None
     found: Mapping[str, float]
     unread: Mapping[str, float] = field(default_factory=dict)
+    sharing_experts: int = 1
 
 
 @dataclass(frozen=True)
@@ -267,10 +267,9 @@ def load_of(
     rate, tokens = per_s * float(done.sum()), per_s * float((outputs * done).sum())
     return Load(
         replicas=replicas,
-        sharing_experts=1,
         requests=len(arrivals),
         refused=int((~served).sum()),
-        waiting=0 if clients else int((requests.first_s > arrivals.max()).sum()),
+        waiting=0 if clients else still_waiting(requests),
         seconds=seconds,
         time_to_first_token_s=_seen(waited["ttft"][served]),
         time_per_output_token_s=_seen(several) if len(several) else Seen(*[float("nan")] * 4),
@@ -296,9 +295,14 @@ def _seen(values: np.ndarray) -> Seen:
     return Seen(float(values.mean()), *np.where(known, found, math.nan).tolist())
 
 
-def grows(waiting: float, requests: float) -> bool:
-    """Whether so many requests wait when the last one arrives that the queue can be said to grow."""
-    return waiting > max(GROWS * requests, 1.0)
+def still_waiting(requests: Requests) -> int:
+    """Requests, in the order in which they arrived, that had no first token when the last of them did, but for this
+    one.
+
+    >>> still_waiting(Requests(*np.array([[9, 9, 9], [4, 4, 4], [0, 1, 2], [1, 3, 5], [4, 9, 9]], float)))
+    1
+    """
+    return int((requests.first_s[:-1] > requests.arrival_s[-1]).sum())
 
 
 def growing(share: float) -> str:
@@ -342,7 +346,7 @@ def text(load: Load, limits: Mapping[str, float]) -> str:
     ]
     if math.isnan(load.request_time_s.p99):
         lines.append("-: of so few requests less than one lies beyond that quantile")
-    if grows(load.waiting, load.requests):
+    if load.waiting > GROWS * load.requests:
         lines.append(f"{growing(load.waiting / load.requests)} --requests")
     if load.sharing_experts > 1:
         lines.append(told_together(load.sharing_experts))

@@ -19,6 +19,7 @@ from sweeper.errors import UsageFault
 from sweeper.kernels.codes import REASON, REASONS
 from sweeper.kernels.serving.drafts import NO_DRAFTS, Drafts
 from sweeper.kernels.serving.load import Pass, at
+from sweeper.kernels.transformers.groups import EXPERT, Parallelism, split_size
 from sweeper.library.table_workload import POSITIONS, positions_of
 from sweeper.planning.plan import Plan
 from sweeper.planning.standing import standings
@@ -164,9 +165,9 @@ def sharing_experts(constants: Mapping[str, float | str]) -> int:
     >>> sharing_experts({"expert_parallel": 8, "expert_tensor_parallel": 1, "tensor_parallel": 2})
     4
     """
-    names = ("expert_parallel", "expert_tensor_parallel", "tensor_parallel")
-    experts, each, layer = (float(constants[name]) for name in names)
-    return max(math.ceil(experts * (each or layer) / layer), 1)
+    # Of the other sizes, which a point may leave out, nothing depends.
+    sizes = Parallelism(*(float(constants.get(name, 1.0)) for name in Parallelism._fields))
+    return max(math.ceil(split_size(sizes, EXPERT)), 1)
 
 
 def replica_of(plan: Plan, point_id: int, prompt: float, output: float, longest: float = 0.0) -> Replica:

@@ -208,12 +208,16 @@ def test_an_axis_that_one_run_leaves_to_its_usual_value_is_compared_there(runs: 
         moved = runs.diff(before, after)["moved"]
         assert (moved["compared"], moved["only_before"], moved["only_after"]) == (3, *rows)
         assert moved["columns"] == []
+        (axis,) = [each for each in runs.diff(before, after)["inputs"] if each["kind"] == "axis"]
+        assert {axis["name"], *axis["before"], *axis["after"]} == {"weight_format", "bf16", "fp8"}
 
 
 def test_rows_of_an_axis_that_one_run_lacks_are_of_that_run_alone(runs: Runs) -> None:
     more = changed(**{"memory.bandwidth": ["1 TB/s", "3.35 TB/s"]})
     moved = runs.diff(runs.run(STUDY), runs.run(more))["moved"]
     assert (moved["only_before"], moved["only_after"], moved["compared"], moved["columns"]) == (3, 6, 0, [])
+    (axis,) = [each for each in runs.diff(runs.run(STUDY), runs.run(more))["inputs"] if each["kind"] == "axis"]
+    assert (axis["name"], axis["before"], axis["unit"]) == ("memory.bandwidth", None, "B/s")
 
 
 def test_the_same_run_has_no_difference(runs: Runs) -> None:

@@ -236,6 +236,13 @@ def test_what_is_asked_wrongly_is_one_line(study: Path, options: tuple[Any, ...]
     assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
 
 
+def test_who_comes_last_does_not_wait_and_who_came_before_may() -> None:
+    """Of two requests of a second each that come at a time, the first has no token when the last one comes."""
+    asked = drawn(Traffic(2, 1, 1, rate=1e6, variation=0.0))
+    assert fleet_of(ONE_SECOND, asked, constant(1), ALONE, LEVEL).waiting_share == 0.5
+    assert fleet_of(ONE_SECOND, asked.taken(np.arange(1)), constant(1), ALONE, LEVEL).waiting_share == 0.0
+
+
 def test_what_figures_depend_on_is_said_below_the_table() -> None:
     plans = [FleetPlan(3, waiting_share=0.2, sharing_experts=8), FleetPlan(4, waiting_share=0.0, sharing_experts=1)]
     late, shared = remarks(plans)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sweeper.cli import main
-from sweeper.views.sensitivity.break_even import crossing
+from sweeper.views.sensitivity.break_even import ALIKE, BreakEven, BreakEvens, crossing, text
 from tests.support.examples import examples
 
 STUDY = {
@@ -87,7 +88,9 @@ def test_what_no_value_reaches_says_how_near_it_comes(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["break-even", *arguments])  # of the run that is there
     assert shown.exit_code == 0, shown.output
     assert "at none of 17 values: " in shown.stdout and "times behind at " in shown.stdout
-    assert "an option may yet win" in shown.stdout or "may win beyond" in shown.stdout
+    ends = {each["nearest"] in (each["curve"][0][0], each["curve"][-1][0]) for each in found["options"]}
+    assert ("an option may yet win" in shown.stdout) == (False in ends)
+    assert ("may win beyond" in shown.stdout) == (True in ends)
 
 
 @pytest.mark.nightly
@@ -116,6 +119,23 @@ def test_what_does_not_move_an_option_is_counted_and_what_ends_at_the_last_value
     ]
     shown = CliRunner().invoke(main, words).stdout
     assert "may win beyond: --within goes further" in shown and "may yet win" not in shown
+
+
+def test_where_to_look_for_what_was_not_found_is_said() -> None:
+    """Between the values that were tried, or beyond the last of them, where that is the nearest; by hand."""
+    curve = ((1.0, 3.0), (2.0, 2.0), (4.0, 2.5))
+    between = BreakEven("", "", "one", "other", 3.0, 1.0, *3 * [math.nan], 2.0, 2.0, curve)
+    beyond = replace(between, reached=1.5, nearest=4.0, curve=(*curve[:2], (4.0, 1.5)))
+    nowhere = replace(between, reached=math.inf, nearest=math.nan)
+    cases = {
+        (between,): (True, False),
+        (beyond,): (False, True),
+        (between, beyond): (True, True),
+        (nowhere,): 2 * (False,),
+    }
+    for options, told in cases.items():
+        said = text(BreakEvens("hand", "time_s", "x", "", "axis", (), ALIKE, options, 0, 0, 0, 0))
+        assert ("--values tries more" in said, "--within goes further" in said) == told
 
 
 def test_more_may_be_better(tmp_path: Path) -> None:

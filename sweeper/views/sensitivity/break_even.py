@@ -149,7 +149,9 @@ def _options(
         if any(math.isnan(_behind(y, target, sign)) for y in (now, *(y for _, y in tried))):
             told["unsigned"] += 1
             continue
-        unmoved = now is not None and all(y is not None and abs(y - now) <= EQUAL * abs(now) for _, y in tried)
+        known = [y for _, y in tried if y is not None]
+        alone = now is not None and len(known) == len(tried) and all(abs(y - now) <= EQUAL * abs(now) for y in known)
+        unmoved = not tried or alone
         if behind <= 1.0 + alike or unmoved:
             told["equal" if behind <= 1.0 + alike else "unmoved"] += 1
             continue
